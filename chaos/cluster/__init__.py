@@ -1,1 +1,1 @@
-"""The simulator of whole clusters with clients."""
+"""The simulator of complete clusters with clients."""

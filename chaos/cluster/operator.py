@@ -1,4 +1,4 @@
-"""Operators of a simulated cluster: they create, delete, move and configure topics, by the production admin client."""
+"""Operators of a simulated cluster, which create, delete, move and configure topics by the production admin client."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _NAMES = 3
 
 
 class Operator(Client):
-    """`counts`: how often each wish was granted, or not."""
+    """An operator. `counts` holds how often each wish was granted, or was not."""
 
     def __init__(
         self, name: str, stage: ClientEnvironment, rng: Rng, node_ids: list[int], broker_ids: list[int]
@@ -67,11 +67,11 @@ class Operator(Client):
         self.counts[f"{wish} {'ok' if is_granted else 'no'}"] += 1
 
     async def run_first(self) -> None:
-        """Create a topic, so that there is something to begin with."""
+        """Create a topic, so that clients have one to begin with."""
         async with Admin(self.stage.addresses, runtime=self.stage.client_runtime(self.name)) as admin:
             await self._create_topic(admin, "topic0")
 
-    # -- wishes: whether there was anything to be wished for
+    # -- wishes: each returns whether there was anything to do
 
     async def _create(self) -> bool:
         name = f"topic{self.rng.randrange(_NAMES)}"
@@ -112,7 +112,7 @@ class Operator(Client):
         return True
 
     async def _recreate(self) -> bool:
-        """Under the same name, at once: clients are in the middle of the old one."""
+        """Delete a topic and create another of the same name at once, while clients are using the old one."""
         topic = self._any_topic()
         if topic is None:
             return False
@@ -149,7 +149,7 @@ class Operator(Client):
         return True
 
     async def _reassign(self) -> bool:
-        """To as many as before, to more or to fewer."""
+        """Reassign a partition to as many replicas as before, or to more or fewer."""
         found = self._any_partition(lambda partition: True)
         if found is None:
             return False
@@ -161,11 +161,11 @@ class Operator(Client):
         is_begun = await self._move(name, number, target)
         if is_begun and self.rng.random() < 0.3:
             await self._pause(0, 30)
-            await self._move(name, number, None)  # half-way
+            await self._move(name, number, None)  # cancel it half-way
         return is_begun
 
     async def _drain(self) -> bool:
-        """All that a broker has goes elsewhere; where there is no elsewhere, there is a replica less."""
+        """Move all replicas off a broker. Where no other broker can take one, remove that replica."""
         broker_id = self.rng.choice(self._broker_ids)
         self.stage.note("drain", broker_id)
         if self.rng.random() < 0.5:
@@ -184,7 +184,7 @@ class Operator(Client):
             )
 
     async def _use_again(self) -> bool:
-        """Brokers that were drained."""
+        """Allow placement on drained brokers again."""
         for broker_id in self._broker_ids:
             await self._admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": None})
         return True
@@ -197,7 +197,7 @@ class Operator(Client):
         return await self._move_all({(*move.partition,): list(move.after) for move in moves})
 
     async def _spread(self) -> bool:
-        """Whoever has the least, perhaps because it is new, gets a replica of something."""
+        """Give a replica to the broker with the fewest replicas, which may be new."""
         counts = {broker_id: self.stage.image.replica_count(BrokerId(broker_id)) for broker_id in self._broker_ids}
         least = min(counts, key=lambda broker_id: counts[broker_id])
         found = self._any_partition(lambda partition: least not in partition.final_replicas)
@@ -223,7 +223,7 @@ class Operator(Client):
         return any(election.error is None for election in elections)
 
     async def _elect_unclean(self) -> bool:
-        """Wherever there is no leader."""
+        """Hold unclean elections in all partitions without a leader."""
         elections = await self._admin.elect_leaders(ElectionKind.UNCLEAN)
         return any(election.error is None for election in elections)
 
@@ -232,7 +232,7 @@ class Operator(Client):
         return True
 
     async def _add_voter(self) -> bool:
-        """One that is none."""
+        """Add a controller that does not vote."""
         missing = self.stage.missing_voters
         if not missing:
             return False
@@ -242,7 +242,7 @@ class Operator(Client):
         return True
 
     async def _remove_voter(self) -> bool:
-        """Of three or more: so that no single crash stops the rest for long."""
+        """Remove a voter if there are three or more, so that no single crash stops the rest for long."""
         if self.stage.missing_voters != [] or len(self._node_ids) < 3:
             return False
         number = self.rng.choice(self._node_ids)
@@ -251,7 +251,7 @@ class Operator(Client):
         return True
 
     async def _replace_voter(self) -> bool:
-        """One that lost its disk."""
+        """Replace a voter that lost its disk."""
         missing = self.stage.missing_voters
         if not missing:
             return False
@@ -261,20 +261,20 @@ class Operator(Client):
         return True
 
     async def _replace(self, admin: Admin, number: int) -> None:
-        """What is said to be done is: the node does not vote with a disk that it had lost before it was asked for."""
+        """Replace a voter, and check the answer: the node must not vote with a disk lost before the request."""
         lost = self.stage.lost_stores(number)
         for member in await admin.replace_voter(number):
             if member.node_id == number and member.is_voter:
                 require(member.directory_id not in lost, "who was replaced votes with a disk that is there", number)
 
     async def restore_quorum(self) -> None:
-        """Every controller votes, with the disk that it has."""
+        """Make every controller vote with its present disk."""
         runtime = self.stage.client_runtime(self.name)
         async with Admin(self.stage.addresses, timeout_ms=_PATIENCE_MS, runtime=runtime) as admin:
             await self._restore_quorum(admin)
 
     async def use_all(self) -> None:
-        """Every broker may be used. All are there by now, those that come late included."""
+        """Allow placement on every broker. All brokers have started by now, including those that come late."""
         runtime = self.stage.client_runtime(self.name)
         async with Admin(self.stage.addresses, timeout_ms=_PATIENCE_MS, runtime=runtime) as admin:
             for broker_id in self._broker_ids:
@@ -282,8 +282,8 @@ class Operator(Client):
                     self.stage.note("unknown", self.name, "use_all", broker_id)
 
     async def _is_used(self, admin: Admin, broker_id: int) -> bool:
-        """False: it is not known. A connection to a controller that lost its power is not seen to be dead before it is
-        used again, also when nothing is wrong any more; and now nobody else changes that setting."""
+        """Return False if the outcome is unknown. Even after all faults, a connection to a controller that lost power
+        is not seen to be dead until it is used again. No other client changes the setting at this point."""
         try:
             await admin.alter_config(ConfigKind.BROKER, str(broker_id), {"placement.enable": None})
         except LograftError as error:
@@ -302,7 +302,7 @@ class Operator(Client):
                     self.stage.note("refused", self.name, "restore_quorum", str(error))
             await self._pause(100, 300)
 
-    # -- what there is
+    # -- selection
 
     def _any_topic(self) -> Topic | None:
         topics = topics_of(self.stage.image)

@@ -1,4 +1,4 @@
-"""The course of a simulated run of a whole cluster: trouble, recovery, work; then a judgement."""
+"""The course of a simulated run of a complete cluster: faults, recovery, work; then the checks."""
 
 import asyncio
 import contextlib
@@ -62,7 +62,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ClusterRun:
-    """What a run that went well was like."""
+    """The figures of a successful run."""
 
     schedule: Schedule
     virtual_ms: int
@@ -78,7 +78,7 @@ class ClusterRun:
     crashes: Counter[str]
     wishes: Counter[str]
     faults: Counter[str]
-    judged: Counter[str]  # what the checkers of live clusters had to look at
+    judged: Counter[str]  # checked by the checkers of live clusters
 
 
 class ClusterRunTarget(Protocol):
@@ -126,9 +126,9 @@ class ClusterRunTarget(Protocol):
 
 
 async def live_through(stage: ClusterRunTarget, trouble: Callable[[], Awaitable[None]] | None = None) -> ClusterRun:
-    """Faults, clients and operators for a while; then no faults, and the cluster must recover and work.
+    """Run faults, clients and operators for a while. Then end the faults: the cluster must recover and work.
 
-    `trouble`: what happens meanwhile, instead of faults by chance.
+    `trouble` replaces the random faults.
     """
     stage.nemesis.start_all()
     await _until(stage, lambda: _unready(stage), _FIRST_START_MS)
@@ -167,7 +167,7 @@ async def live_through(stage: ClusterRunTarget, trouble: Callable[[], Awaitable[
 
 
 def _expect_late(stage: ClusterRunTarget) -> None:
-    """Brokers that come later, do so at some moment."""
+    """Start each late broker at a random time."""
 
     def install(host: SimulatedHost) -> None:
         host.is_expected = True
@@ -191,7 +191,7 @@ def _trouble(stage: ClusterRunTarget, until_us: int) -> None:
 
 
 async def _ended(stage: ClusterRunTarget, tasks: "list[asyncio.Task[None]]") -> None:
-    """Clients come to their end, now that nothing stands in their way."""
+    """Wait until the clients end, now that there are no faults."""
 
     def unended() -> str:
         running = [task.get_name() for task in tasks if not task.done()]
@@ -200,7 +200,7 @@ async def _ended(stage: ClusterRunTarget, tasks: "list[asyncio.Task[None]]") -> 
     await _until(stage, unended, _RECOVERY_MS)
 
 
-# -- what is still to come
+# -- conditions to wait for
 
 
 async def _until(stage: ClusterRunTarget, missing: Callable[[], str], at_most_ms: int) -> None:
@@ -208,7 +208,7 @@ async def _until(stage: ClusterRunTarget, missing: Callable[[], str], at_most_ms
         if not missing():
             return
         await stage.pass_ms(_LOOK_EVERY_MS)
-        stage.nemesis.start_all()  # those that were about to stop
+        stage.nemesis.start_all()  # nodes whose requested shutdown has finished meanwhile
     raise NotLive(f"{at_most_ms} ms after the last fault: {missing()}")
 
 
@@ -229,7 +229,7 @@ def partitions_of(image: ClusterImage) -> list[tuple[PartitionKey, Partition]]:
 
 
 def _unfinished(stage: ClusterRunTarget) -> str:
-    """Everything has a leader, all its replicas in sync, and is where it was to be."""
+    """Return a partition without a leader, with a replica out of sync, or with an unfinished reassignment."""
     for key, partition in partitions_of(stage.image):
         if partition.leader is None or len(partition.isr) < len(partition.replicas) or partition.is_reassigning:
             return f"{key} is not whole: {partition}"
@@ -237,7 +237,7 @@ def _unfinished(stage: ClusterRunTarget) -> str:
 
 
 def _behind(stage: ClusterRunTarget) -> str:
-    """Every replica has everything, and knows that it is committed; so do all nodes of the metadata."""
+    """Return a replica that lacks records, or a broker that lacks metadata."""
     sequence = stage.image.sequence
     for host in stage.hosts:
         if host.node is None or host.node.broker is None:
@@ -261,11 +261,11 @@ def _log_of(stage: ClusterRunTarget, key: PartitionKey, broker_id: int) -> Parti
     return replica.log if replica is not None else None
 
 
-# -- it works
+# -- normal operation
 
 
 async def _expect_work(stage: ClusterRunTarget) -> None:
-    """A new producer is served in every partition, and a new consumer gets all there is, the latest included."""
+    """Check that a new producer is served in every partition, and that a new consumer receives every record."""
     for key, partition in partitions_of(stage.image):
         stage.note("whole", str(key[0])[:4], key[1], f"leader {partition.leader}@{partition.leader_epoch}")
     if not topics_of(stage.image):
@@ -316,7 +316,7 @@ def _has_got_to(reader: ReadRecorder, send: SentRecord) -> bool:
     return latest is not None and latest.offset >= send.offset
 
 
-# -- the judgement
+# -- final checks
 
 
 async def _read_all_logs(stage: ClusterRunTarget) -> dict[PartitionKey, FinalPartition]:
@@ -338,12 +338,12 @@ async def _read_all_logs(stage: ClusterRunTarget) -> dict[PartitionKey, FinalPar
             except (CorruptLog, InvalidBatch) as error:
                 is_rotten = (key, broker_id) in rotten
                 require(is_rotten, "what a replica has is sound", named(key), "on", broker_id, error)
-                stage.note("rot_left", broker_id, str(error))  # nobody has come across it
+                stage.note("rot_left", broker_id, str(error))  # no reader has come across it
     return partitions
 
 
 async def _read_log(log: PartitionLog) -> ReplicaLog:
-    """All of it, as it is; if its beginning goes meanwhile, again."""
+    """Read a complete log. Start again if retention deletes its beginning meanwhile."""
     while True:
         with contextlib.suppress(OffsetOutOfRange):
             return await _read_from_start(log)

@@ -1,6 +1,6 @@
-"""A whole cluster of production nodes and clients, in virtual time, from one seed.
+"""A complete cluster of production nodes and clients, on virtual time, from one seed.
 
-run = simulate_cluster(seed)        raises `InvariantBroken`, `NotLive`, or whatever made a node fail
+run = simulate_cluster(seed)        raises `InvariantBroken`, `NotLive`, or the error that made a node fail
 """
 
 import asyncio
@@ -58,12 +58,12 @@ from lograft.storage.log.log_config import LogConfig
 
 _MAX_VIRTUAL_SECONDS = 400.0
 _LOOK_EVERY_MS = 20
-_NETWORK_BUFFER_BYTES = 256 * 1024  # so little that clients have to wait for each other now and then
+_NETWORK_BUFFER_BYTES = 256 * 1024  # small enough that clients sometimes have to wait for each other
 _UNLIMITED = (LogConfig().retention_bytes, LogConfig().retention_ms)
 
 
 class SimulatedCluster:
-    """Make it on a virtual loop."""
+    """Create it on a virtual loop."""
 
     def __init__(self, seed: int, weather: ClusterWeather | None = None, selection: Selection = EVERYTHING) -> None:
         rng = Rng(seed)
@@ -72,7 +72,7 @@ class SimulatedCluster:
         self.selection = selection
         if selection.duration_ms is not None:
             self.weather = replace(self.weather, duration_ms=selection.duration_ms)
-        self.final: dict[PartitionKey, FinalPartition] = {}  # once the run is over
+        self.final: dict[PartitionKey, FinalPartition] = {}  # set at the end of the run
         self.rng = rng.fork()
         self.schedule = Schedule()
         self.history = ClusterHistory()
@@ -83,9 +83,9 @@ class SimulatedCluster:
         self.network = VirtualNetwork(rng.fork(), delays=Delays(low_ms, high_ms))
         self._image = ClusterImage()
         self._metadata_index = 0
-        self._watched: dict[str, None] = {}  # processes whose controller is looked at
+        self._watched: dict[str, None] = {}  # processes whose controller is watched
         self._cuts: dict[tuple[str, str], None] = {}
-        # Without drawing: a run that has no secret is as it was.
+        # Not drawn from the random numbers, so that runs without a secret stay the same.
         self.secrets = (CLUSTER_SECRET,) if seed % 2 == 0 else ()
         self.hosts = [SimulatedHost(config, self.weather.upkeep, self, rng.fork()) for config in self._configs()]
         for host in self.hosts[len(self.hosts) - self.weather.late_brokers :]:
@@ -101,7 +101,7 @@ class SimulatedCluster:
             self._set_client_delays(Delays(*self.weather.client_delay_ms))
         self.note("weather", str(self.weather))
 
-    # -- who is there
+    # -- nodes and clients
 
     def _configs(self) -> list[NodeConfig]:
         weather = self.weather
@@ -201,11 +201,11 @@ class SimulatedCluster:
     async def pass_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1000)
 
-    # -- what can be seen from outside
+    # -- outside view
 
     @property
     def image(self) -> ClusterImage:
-        """The latest that was ever seen on a controller."""
+        """The latest image ever seen on a controller."""
         for host in self.hosts:
             image = host.image
             if image is not None and image.sequence > self._image.sequence:
@@ -218,7 +218,7 @@ class SimulatedCluster:
             self.failure.set_exception(error)
 
     async def watch(self) -> None:
-        """Now and then: who leads, and what the metadata say."""
+        """Look at leaders, replicas and metadata at regular intervals."""
         looked_at = -1
         while True:
             await self.pass_ms(_LOOK_EVERY_MS)
@@ -262,7 +262,7 @@ class SimulatedCluster:
         self._note_promises(image)
 
     def _note_promises(self, image: ClusterImage) -> None:
-        """What the metadata give up of what is promised: by unclean elections, and by how topics are to be cleaned."""
+        """Note the promises that the metadata revoke, through unclean elections and cleanup policies."""
         for key, partition in partitions_of(image):
             if partition.unclean_epoch is not None:
                 self.history.elected_uncleanly(key, partition.unclean_epoch, self.now_us)
@@ -273,7 +273,7 @@ class SimulatedCluster:
             if config.cleanup_delete and (config.retention_bytes, config.retention_ms) != _UNLIMITED:
                 self.history.limited_topics[topic_id] = None
 
-    # -- what the nemesis does
+    # -- called by the nemesis
 
     def may_lose_power(self, host: SimulatedHost) -> bool:
         return self.nemesis.may_lose_power(host)
@@ -309,24 +309,24 @@ class SimulatedCluster:
             self._background[task] = None
             task.add_done_callback(lambda done: self._background.pop(done, None))
 
-    # -- the end
+    # -- end of a run
 
     def live_history(self) -> History:
-        """The run, as far as it went, in the form that the checkers of live clusters judge."""
+        """Return the run so far in the form that the checkers of live clusters judge."""
         internal: dict[UUID, str] = {
             each.topic_id: each.name for each in self.image.topics.values() if each.is_internal
         }
         return live_history(self.history, self.final, self.now_us, internal)
 
     def stop(self) -> None:
-        """Kill whatever runs: nothing is left behind."""
+        """Kill all running nodes, so that nothing is left behind."""
         for host in self.hosts:
             if host.is_up:
                 host.kill()
 
 
 class _Listener(MachineListener):
-    """The eyes in one controller's life."""
+    """Reports the metadata changes of one controller process to the cluster."""
 
     def __init__(self, cluster: SimulatedCluster, machine: MetadataMachine) -> None:
         self._cluster = cluster
@@ -337,7 +337,7 @@ class _Listener(MachineListener):
 
 
 async def _regardless(request: Any) -> None:
-    """The nemesis does not care what becomes of it."""
+    """Ignore failures of a request: the nemesis has no use for its outcome."""
     with contextlib.suppress(RaftError):
         await request
 
@@ -350,8 +350,8 @@ def simulate_cluster(
     on_made: Callable[[SimulatedCluster], None] = lambda cluster: None,
     story: Callable[[SimulatedCluster], Awaitable[None]] | None = None,
 ) -> ClusterRun:
-    """Run a cluster from `seed`. `on_made` gets to see it, for whoever wants to print a failure. `story`: what happens
-    to it, instead of faults by chance."""
+    """Run a cluster from `seed`. Pass it to `on_made`, for callers that print failures. `story` replaces random
+    faults."""
 
     async def main() -> ClusterRun:
         cluster = SimulatedCluster(seed, weather, selection)

@@ -1,7 +1,7 @@
-"""A simulated run as a history of a live cluster, for the checkers of `chaos.live`. Pure.
+"""Converts a simulated run to the history of a live cluster, for its checkers in `chaos.checkers`. Pure.
 
-What those cannot know of a simulated run is told: which topics were deleted, and may have no logs in the end; where
-logs were seen to start; when an unclean election began, and until when whoever led before it may have answered.
+The history also states facts that those checkers cannot observe: which topics were deleted and may have no final logs;
+where logs were seen to start; when an unclean election began, and until when earlier leaders may have answered.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from lograft.chaos.history.history import History
 from lograft.clients.types import TopicPartition
 
 _NOWHERE = "(not taken)"
-_BEFORE_IT_IS_SEEN_US = 1_000_000  # an election is seen when it is committed; nobody acts on it before
+_BEFORE_IT_IS_SEEN_US = 1_000_000  # an election is seen once it is committed, and has no effect before that
 
 Naming = Callable[[PartitionKey], TopicPartition]
 
@@ -31,7 +31,8 @@ def live_history(
     now_us: int,
     internal_topics: Mapping[UUID, str],
 ) -> History:
-    """`partitions`: all there are at the end, or as many as were looked at. `internal_topics`: by their names."""
+    """Convert `history`. `partitions` holds the final partitions inspected so far, and `internal_topics` names by
+    id."""
 
     def name_of(key: PartitionKey) -> TopicPartition:
         internal = internal_topics.get(key[0])
@@ -81,7 +82,7 @@ def _fate(send: SentRecord, partition: int) -> live.Acknowledged | live.Failed |
 
 
 def _refused(history: ClusterHistory) -> Iterator[live.Send]:
-    """No producer took them: nobody knows which topic they would have gone to."""
+    """Yield records that no producer accepted. The topics they would have gone to are unknown."""
     for number, (mark, error) in enumerate(history.refused.items()):
         sender, sequence, *_ = mark.decode().split("/")
         yield live.Send(
@@ -91,7 +92,7 @@ def _refused(history: ClusterHistory) -> Iterator[live.Send]:
 
 
 def _asked(history: ClusterHistory) -> Iterator[live.AskEnds]:
-    """Each call is a client's of its own: askers turn to any broker, one that does not lead any more included."""
+    """Yield each call as one of its own client: askers call any broker, including former leaders."""
     for number, told in enumerate(history.told):
         end = live.ToldEnd(partition_name(told.key), told.watermark, told.leader_epoch)
         completion = live.EndsTold(Moment(told.told_us), (end,))
@@ -106,7 +107,7 @@ def _seen(history: ClusterHistory, name_of: Naming) -> Iterator[Entry]:
 
 
 def _elections(history: ClusterHistory, name_of: Naming, now: Moment) -> Iterator[live.UncleanElection]:
-    """Leaders of before may go on to answer, where they have not heard of it."""
+    """Yield unclean elections. Earlier leaders may keep answering until they learn of one."""
     end = Moment(history.settled_us) if history.settled_us is not None else now
     numbers = count()
     for (key, leader_epoch), at_us in history.unclean_seen_us.items():
@@ -122,7 +123,7 @@ def _declared(history: ClusterHistory, partitions: Mapping[PartitionKey, FinalPa
         yield live.TopicDeclared(Moment(0), topic, topic_id in compacted, topic_id in limited)
     left = {topic_id: None for topic_id, _ in partitions}
     for topic_id, at_us in history.deleted_topics_us.items():
-        if topic_id not in left:  # it may not have come to it
+        if topic_id not in left:  # it may not have been carried out
             yield live.TopicDeleted(Moment(at_us), partition_name((topic_id, 0)).topic)
 
 
@@ -142,7 +143,7 @@ def _final(
 
 
 def judged(history: History) -> Counter[str]:
-    """How much there was for the checkers to look at, in plain words."""
+    """Count the entries for the checkers, by descriptive names."""
     found: Counter[str] = Counter()
     for entry in history.entries:
         match entry:

@@ -1,1 +1,1 @@
-"""What is checked while a simulated cluster runs, and at its end."""
+"""Checks during and after a simulated run of a cluster."""

@@ -1,7 +1,7 @@
-"""What is promised of compacted partitions, checked on what clients were told and on what replicas have. Pure.
+"""The promises for compacted partitions, checked against answers to clients and the content of replicas. Pure.
 
-Of each key the latest record stays. Others may be gone; so may the latest, if it deletes its key, when nothing else of
-the key is left.
+The latest record of each key remains. Earlier ones may be gone. The latest may be gone, too, if it deletes its key,
+once no other record of the key is left.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ from lograft.chaos.harness.outcome import Outcome
 
 
 class Cleaned:
-    """What may be missing from a partition's log, because of what came later: what is there, what was read, or what was
-    acknowledged. What supersedes something may itself be gone by now: superseded, or deleted by retention."""
+    """Decides which records may be missing from a partition's log because of later ones in the log, in reads or in
+    acknowledgements. The superseding record may itself be gone by now: superseded, or deleted by retention."""
 
     def __init__(self, key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> None:
-        self._latest: dict[bytes, float] = {}  # offset of each key
+        self._latest: dict[bytes, float] = {}  # highest offset of each key
         for stored in log.records:
             self._note(stored.value, stored.offset)
         for read in history.reads:
@@ -33,20 +33,20 @@ class Cleaned:
                 if history.is_last(key, send.leader_epoch):
                     self._note(send.value, send.offset)
             elif send.outcome is not Outcome.FAIL and (is_deletion(send.value) or may_be_deleted):
-                self._note(send.value, inf)  # nobody knows where it was, and it need not be there any more
+                self._note(send.value, inf)  # its offset is unknown, and it may be gone
 
     def _note(self, mark: bytes, offset: float) -> None:
         record_key = record_key_of(mark)
         self._latest[record_key] = max(offset, self._latest.get(record_key, -1))
 
     def may_lack(self, mark: bytes, offset: int) -> bool:
-        """A record that was there, at `offset`."""
+        """Return whether the record that was at `offset` may be missing."""
         return is_deletion(mark) or self._latest.get(record_key_of(mark), -1) > offset
 
 
 def check_compacted_replicas_agree(key: PartitionKey, replicas: Mapping[int, ReplicaLog]) -> None:
-    """They end at the same offset. From where all of them start, what is at an offset is the same on all that have it,
-    and so is the latest value of every key."""
+    """Check that replicas end at the same offset. From the highest start on, a record at an offset must be the same on
+    all replicas that have it, and so must the latest value of every key."""
     start = max(log.start_offset for log in replicas.values())
     (first, expected), *others = replicas.items()
     for broker_id, log in others:
@@ -64,7 +64,7 @@ def check_compacted_replicas_agree(key: PartitionKey, replicas: Mapping[int, Rep
 
 
 def latest_values(records: Iterable[Stored], start: int) -> dict[bytes, bytes]:
-    """What a reader from `start` on knows of each key at the end."""
+    """Return the value of each key that a reader from `start` on ends up with."""
     values: dict[bytes, bytes] = {}
     for stored in records:
         if stored.offset >= start:
@@ -76,7 +76,7 @@ def latest_values(records: Iterable[Stored], start: int) -> dict[bytes, bytes]:
 
 
 def check_compacted_shape(key: PartitionKey, log: ReplicaLog) -> None:
-    """Offsets rise, from the log's start to its end; epochs do not fall."""
+    """Check that offsets rise from the log's start to its end, and that epochs do not fall."""
     for stored in log.records:
         is_inside = log.start_offset <= stored.offset < log.end_offset
         require(is_inside, "offsets rise", named(key), log.start_offset, stored, log.end_offset)
@@ -86,7 +86,7 @@ def check_compacted_shape(key: PartitionKey, log: ReplicaLog) -> None:
 
 
 def check_deleted_stays_deleted(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> None:
-    """Where an acknowledged deletion is gone, what it deleted is gone, too, or superseded."""
+    """Check that where an acknowledged deletion is gone, the deleted record is gone, too, or superseded."""
     places = {stored.value: stored.offset for stored in log.records}
     latest = {record_key_of(stored.value): stored for stored in log.records}
     for send in history.sends.values():
@@ -99,7 +99,7 @@ def check_deleted_stays_deleted(key: PartitionKey, log: ReplicaLog, history: Clu
 
 
 def check_gaps(key: PartitionKey, cleaned: Cleaned, history: ClusterHistory) -> None:
-    """What a consumer did not get was superseded."""
+    """Check that every record a consumer did not receive was superseded."""
     gaps = [gap for gap in history.gaps if gap.key == key and history.is_last(key, gap.leader_epoch)]
     if not gaps:
         return
@@ -114,8 +114,8 @@ def check_gaps(key: PartitionKey, cleaned: Cleaned, history: ClusterHistory) -> 
 
 
 def check_last_reader(key: PartitionKey, log: ReplicaLog, reader: str, history: ClusterHistory) -> None:
-    """Whoever reads all of it, when nothing is written any more, knows the latest value of each key. A deletion may be
-    removed while it reads, behind what it has read already."""
+    """Check that a consumer that reads the complete log after the last write has the latest value of each key.
+    Compaction may remove a deletion during the read, behind the reader's position."""
     reads = [one for one in history.reads if one.key == key and one.reader == reader]
     read = [Stored(one.offset, one.leader_epoch, one.value) for one in reads]
     known = latest_values(read, log.start_offset)

@@ -1,7 +1,7 @@
-"""What must be true at every moment of a simulated run, looked at from outside: in the metadata and in the brokers.
+"""Checks that hold at every moment of a simulated run, made from outside, on the metadata and the brokers.
 
-What a leader holds to be committed is on every replica that may lead next: in the ISR, or eligible. That is what all
-promises rest on, and broken it shows here long before a client is the worse for it.
+Records that a leader considers committed are on every replica that may lead next: in the ISR, or eligible. All promises
+depend on that. A violation shows here long before it affects a client.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,14 +28,14 @@ class WatchedCluster(Protocol):
 
     @property
     def image(self) -> ClusterImage:
-        """The latest that is committed."""
+        """The latest committed image."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The highest watermark that any leader of a generation was seen to have, and the epoch of the record below it: two
-    logs that have a record of the same epoch there are the same up to there."""
+    """The highest watermark seen on any leader of a generation, and the epoch of the record below it. Two logs with a
+    record of the same epoch at that offset are equal up to it."""
 
     generation: int
     watermark: int
@@ -46,13 +46,13 @@ _NOTHING = Committed(0, 0, None)
 
 
 class ClusterWatch:
-    """`look` now and then, and whenever a process is about to end: what it had on its disk is known only then."""
+    """Calls `look` at intervals, and before each process ends: only then are its durable data known."""
 
     def __init__(self, cluster: WatchedCluster) -> None:
         self._cluster = cluster
         self._history = cluster.history
         self._committed: dict[PartitionKey, Committed] = {}
-        self._highest: dict[PartitionKey, int] = {}  # watermark that any replica ever knew
+        self._highest: dict[PartitionKey, int] = {}  # highest watermark that any replica ever knew
         self._seen: list[tuple[SimulatedHost, PartitionKey, Replica]] = []
         self._durable: dict[tuple[PartitionKey, int, UUID], int] = {}  # the most each replica ever had, by directory
 
@@ -68,9 +68,10 @@ class ClusterWatch:
         self._check_in_sync()
 
     def check_committed(self, key: PartitionKey, leader_epoch: int, end: int, what: object) -> None:
-        """A client was told by the leader of an epoch that all below `end` is committed: somebody must think so.
+        """Check an answer to a client: the leader of an epoch said that everything below `end` is committed, so some
+        replica must know that.
 
-        Whoever led and does not any more still knows how far it was.
+        A former leader still knows its last watermark.
         """
         history = self._history
         if history.generation(key, leader_epoch) < history.last_generation(key):
@@ -82,7 +83,7 @@ class ClusterWatch:
         require(end <= highest, "only what is committed is told", named(key), what, f"is not below {highest}")
 
     def note_replicas(self) -> None:
-        """What replicas have, and know, and where they start; those that were there a moment ago, too."""
+        """Record the durable ends, watermarks and log starts of all replicas, including those of the last look."""
         now = self._all_replicas()
         for host, key, replica in (*self._seen, *now):
             self._highest[key] = max(self._highest.get(key, 0), replica.high_watermark)
@@ -92,7 +93,7 @@ class ClusterWatch:
     def _all_replicas(self) -> list[tuple[SimulatedHost, PartitionKey, Replica]]:
         return [(host, *found) for host in self._cluster.hosts for found in _replicas(host)]
 
-    # -- what is seen
+    # -- observations
 
     def _note_durable(self, key: PartitionKey, broker_id: int, replica: Replica) -> None:
         self._history.starts_at(key, replica.log.start_offset)
@@ -111,10 +112,10 @@ class ClusterWatch:
         if epoch is not None or watermark == 0:
             self._committed[key] = Committed(generation, watermark, epoch)
 
-    # -- what must be true
+    # -- checks
 
     def _check_counted(self, key: PartitionKey, leader_id: int, role: LeaderRole) -> None:
-        """Whoever is in the ISR as the leader knows it has had all that is committed, in the directory that counts."""
+        """Check that every ISR member known to the leader has had all committed records, in the right directory."""
         core, generation = role.core, self._history.generation(key, role.core.leader_epoch)
         if generation < self._history.last_generation(key):
             return
@@ -152,7 +153,7 @@ class ClusterWatch:
     ) -> None:
         for broker_id, log in logs.items():
             if log is None:
-                continue  # it is not there to be looked at
+                continue  # not open, so it cannot be checked
             who = f"{named(key)} on {broker_id} of {list(partition.isr)}, epoch {partition.leader_epoch}:"
             require(
                 log.stable_end >= committed.watermark,
@@ -168,19 +169,19 @@ class ClusterWatch:
 
 
 def members_of(partition: Partition) -> Sequence[tuple[BrokerId, UUID]]:
-    """Who may lead next, each with the directory that has the data."""
+    """Return the replicas that may lead next, each with the directory that has its data."""
     in_sync = [(one.broker_id, one.directory_id) for one in partition.replicas if one.broker_id in partition.isr]
     return [*in_sync, *((one.broker_id, one.directory_id) for one in partition.elr)]
 
 
 def _replicas(host: SimulatedHost) -> Iterator[tuple[PartitionKey, Replica]]:
-    """Those that are open, sound and wanted."""
+    """Yield the replicas that are open, intact and assigned to this broker."""
     if host.node is not None and host.node.broker is not None:
         yield from host.node.broker.replicas._logs.replicas.items()
 
 
 def _epoch_below(log: PartitionLog, watermark: int) -> int | None:
-    """Of the last record below it; None if there is none, or it is not known any more."""
+    """Return the epoch of the last record below `watermark`, or None if there is none, or it is no longer known."""
     if not log.start_offset < watermark <= log.end_offset:
         return None
     return log.epochs.epoch_at(watermark - 1)

@@ -1,4 +1,4 @@
-"""What a simulated run has met, counted: so that one can see what was tested, and what never came up."""
+"""Counters of the events that a simulated run has met, to show which were tested, and which never occurred."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ class CountedCluster(Protocol):
 
 
 class Sights:
-    """`counts`: by name. `crashes`: those in the middle of something, by where in the code that was. What people want
-    to read of in a story is noted there."""
+    """`counts` holds totals by name, and `crashes` the crashes in a disk call, by the code that made it. Events that
+    are of interest to readers of a run's story are also noted there."""
 
     def __init__(self, cluster: CountedCluster) -> None:
         self.counts: Counter[str] = Counter()
@@ -32,7 +32,7 @@ class Sights:
         self._broken: dict[tuple[str, PartitionKey], None] = {}
 
     def changed(self, key: PartitionKey, after: Partition) -> None:
-        """A partition, in the metadata."""
+        """Count a change of a partition in the metadata."""
         before = self._partitions.get(key)
         self._partitions[key] = after
         if before is None:
@@ -51,8 +51,7 @@ class Sights:
         self._count_reassignment(before, after)
 
     def _count_full_disks(self, key: PartitionKey, before: Partition, after: Partition) -> None:
-        """What happened because a disk is full: a leader there is replaced though it is in sync, and a follower there
-        leaves the ISR."""
+        """Count effects of full disks: an in-sync leader is replaced, or a follower leaves the ISR."""
         gone = [one for one in before.isr if one not in after.isr]
         is_handed_over = before.leader is not None and after.leader != before.leader and before.leader in after.isr
         for host in self._cluster.hosts:

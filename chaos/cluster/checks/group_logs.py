@@ -1,4 +1,4 @@
-"""The logs in which groups are kept, when a simulated run is over: whoever coordinates next knows the same groups."""
+"""The logs of groups at the end of a simulated run: any next coordinator must know the same groups."""
 
 from collections.abc import Container, Mapping
 
@@ -15,8 +15,8 @@ _READ_BYTES = 1 << 20
 
 
 async def check_group_logs(key: PartitionKey, logs: Mapping[int, PartitionLog], rotten: Container[int] = ()) -> None:
-    """Each replica in sync makes the same groups, whatever was compacted there. `rotten`: where a file was damaged,
-    which nobody may have come across."""
+    """Check that all in-sync replicas yield the same groups, whatever was compacted. `rotten` names brokers with a
+    damaged file that may not have been detected."""
     groups: dict[int, dict[str, object]] = {}
     for broker_id, log in logs.items():
         try:
@@ -45,7 +45,7 @@ async def _groups_in(log: PartitionLog) -> dict[str, object]:
 
 
 def members_left(hosts: list[SimulatedHost]) -> str:
-    """Those who died are put out of their group when their session is over: then nothing more is written."""
+    """Return a group that still has members. Nothing is written once the sessions of dead members have ended."""
     for host in hosts:
         broker = host.node.broker if host.node is not None else None
         for partition in broker._groups.partitions.values() if broker is not None else ():

@@ -1,4 +1,4 @@
-"""What members of consumer groups did and were told, in a simulated run, and what must be true of it. Pure."""
+"""The actions of consumer group members in a simulated run, the answers they received, and checks of both. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,30 +9,30 @@ from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition,
 
 
 class GroupReader(Protocol):
-    """A member that is alive."""
+    """A live member."""
 
     name: str
 
     @property
     def partitions(self) -> Mapping[PartitionKey, object]:
-        """What it reads at this moment."""
+        """The partitions it reads at present."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A lower bound of a group's committed offset, which holds for one generation of the partition."""
+    """A lower bound of a group's committed offset, valid for one generation of the partition."""
 
     offset: int
     generation: int
 
 
 class GroupHistory:
-    """Of one group. `history` knows the generations of partitions.
+    """The history of one group. `history` knows the generations of partitions.
 
     An unclean election may cut a partition's log below the group's committed offset. The group then follows the log:
-    its member is told LOG_TRUNCATED, goes back to where the logs part, and commits from there. So a floor holds only
-    for the generation of the record it was committed behind.
+    its member receives LOG_TRUNCATED, returns to the offset where the logs diverge, and commits from there. Therefore a
+    floor is valid only in the generation of the last record before it.
     """
 
     def __init__(self, history: ClusterHistory) -> None:
@@ -42,10 +42,11 @@ class GroupHistory:
         self._delivered: dict[PartitionKey, dict[int, bytes]] = {}
         self._committed: dict[PartitionKey, Floor] = {}
 
-    # -- who reads
+    # -- ownership
 
     def took(self, member: GroupReader, key: PartitionKey) -> None:
-        """A member reads a partition from now on. Nobody else does: it was given up, or its session is over."""
+        """Note that a member reads a partition from now on. All others must have given it up, or lost their
+        sessions."""
         self.counts["partitions taken"] += 1
         for other in self.members:
             is_free = other is member or key not in other.partitions
@@ -57,30 +58,30 @@ class GroupHistory:
         self.counts["delivered again"] += read.offset in before
         before[read.offset] = read.value
 
-    # -- how far it has come
+    # -- committed offsets
 
     def committed_at_least(self, key: PartitionKey) -> Floor:
-        """Coordinators answer later requests with no less, until an unclean election of the partition."""
+        """Return the floor of coordinators' later answers, valid until the partition's next unclean election."""
         return self._valid(key, self._committed.get(key))
 
     def committed(self, key: PartitionKey, offset: int, generation: int) -> None:
-        """A commit was acknowledged. `generation`: of the last record before `offset`."""
+        """Note an acknowledged commit. `generation` is that of the last record before `offset`."""
         self.counts["committed"] += 1
         before = self._committed.get(key)
         if before is None or (generation, offset) > (before.generation, before.offset):
             self._committed[key] = Floor(offset, generation)
 
     def told(self, key: PartitionKey, offset: int, at_least: Floor) -> None:
-        """A coordinator answered with this committed offset. `at_least`: the floor when it was asked. Nobody knows
-        behind which record it was committed: only before the first unclean election that does not matter."""
+        """Check a coordinator's answer. `at_least` is the floor at the time of the request. The last record before the
+        offset is unknown, which does not matter before the first unclean election."""
         floor = self._valid(key, at_least).offset
         require(offset >= floor, "what is committed does not go back", named(key), f"from {floor} to", offset)
         if self._history.last_generation(key) == 0:
             self.committed(key, offset, 0)
 
     def began(self, key: PartitionKey, offset: int, at_least: Floor) -> None:
-        """A member's first record of a partition. `at_least`: the floor when it took the partition. Retention may
-        have deleted the records there."""
+        """Check the offset of a member's first record of a partition. `at_least` is the floor when the member took the
+        partition. It may start later, because retention may have deleted records."""
         floor = self._valid(key, at_least).offset
         require(offset >= floor, "a member begins where the group is", named(key), f"at {offset}, not", floor)
 
@@ -88,10 +89,10 @@ class GroupHistory:
         last = self._history.last_generation(key)
         return floor if floor is not None and floor.generation == last else Floor(0, last)
 
-    # -- the end
+    # -- final checks
 
     def check_delivered(self, partitions: Mapping[PartitionKey, FinalPartition], history: ClusterHistory) -> None:
-        """Every record was delivered to some member, unless it may have been gone before, or was never for sure."""
+        """Check that every record was delivered to some member, except in partitions that may have lost records."""
         for key, final in partitions.items():
             is_whole = key[0] not in history.compacted_topics and key[0] not in history.limited_topics
             if not is_whole or history.last_generation(key) > 0:

@@ -1,9 +1,9 @@
-"""What clients of a simulated cluster did, and what they were told. Pure.
+"""The actions of clients of a simulated cluster, and the answers they received. Pure.
 
-Every record that is ever sent has a mark of its own (`record_marks`); what is called its value here is that.
+Every record ever sent has a unique mark (`record_marks`), which is called its value here.
 
-An unclean election ends what was promised until then, and begins a new *generation* of the partition: whatever leaders
-of one generation say holds until the next begins.
+An unclean election ends all earlier promises, and begins a new *generation* of the partition: answers of the leaders of
+a generation hold until the next one begins.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ def named(key: PartitionKey) -> str:
 
 @dataclass(slots=True, eq=False)
 class SentRecord:
-    """A record that a producer took. `number`: how many it took before, of whatever partition. `leader_epoch`: of the
-    leader that acknowledged it at that offset. `settled_us` None: nothing was ever heard of it."""
+    """A record that a producer accepted. `number` counts the records it accepted before, over all partitions.
+    `leader_epoch` is that of the leader that acknowledged `offset`. `settled_us` is None if no outcome is known."""
 
     key: PartitionKey
     producer: str
@@ -54,7 +54,7 @@ class SentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A record that a consumer was given, by the leader of an epoch."""
+    """A record that a consumer received from the leader of an epoch."""
 
     key: PartitionKey
     reader: str
@@ -65,7 +65,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets that a consumer passed over, [start, end), as the leader of an epoch had nothing there."""
+    """Offsets [start, end) that a consumer skipped, because the leader of an epoch had no records there."""
 
     key: PartitionKey
     reader: str
@@ -76,7 +76,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A high watermark that a client was told by the leader of an epoch, between two moments."""
+    """A high watermark that the leader of an epoch returned to a client, between two moments."""
 
     key: PartitionKey
     leader_epoch: int
@@ -96,7 +96,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLog:
-    """All of it, when the run is over."""
+    """A replica's complete log at the end of the run."""
 
     start_offset: int
     end_offset: int
@@ -105,75 +105,75 @@ class ReplicaLog:
 
 @dataclass(slots=True)
 class FinalPartition:
-    """A partition when the run is over: who leads, and what each replica in sync has."""
+    """A partition at the end of the run: its leader's epoch, and the logs of its in-sync replicas."""
 
     leader_epoch: int
     logs: dict[int, ReplicaLog]
 
 
 class ClusterHistory:
-    """In the order in which things happened. `entries`: what is written down at once as an entry of a history of live
-    clusters; all else is made one in the end (`to_live_history`)."""
+    """Events in the order in which they happened. `entries` holds those recorded directly in the form of a live
+    cluster's history; the others are converted at the end (`to_live_history`)."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.sends: dict[bytes, SentRecord] = {}
-        self.refused: dict[bytes, str] = {}  # values that no producer took
+        self.refused: dict[bytes, str] = {}  # values that no producer accepted
         self.reads: list[Read] = []
         self.gaps: list[Gap] = []
         self.crossings: list[
             tuple[Read, Read]
-        ] = []  # what a consumer got of one generation, and went on with in another
+        ] = []  # a consumer's last record of one generation, and its first of another
         self.told: list[Told] = []
         self.leaders: dict[tuple[PartitionKey, int], str] = {}  # the process that led in an epoch
-        self.leaders_seen_us: dict[tuple[PartitionKey, int, int], int] = {}  # by epoch and broker, when first
+        self.leaders_seen_us: dict[tuple[PartitionKey, int, int], int] = {}  # first time by epoch and broker
         self.unclean_seen_us: dict[tuple[PartitionKey, int], int] = {}  # by the epoch that began
-        self.deleted_topics_us: dict[UUID, int] = {}  # those that were to be
-        self.settled_us: int | None = None  # all is healed, and who led before does not think that it leads any more
-        self.limited_topics: dict[UUID, None] = {}  # whose old records may be deleted
-        self.compacted_topics: dict[UUID, None] = {}  # of whose keys only the latest records need be there
-        self.starts: dict[PartitionKey, int] = {}  # the greatest log start that any replica had; 0 if there is none
+        self.deleted_topics_us: dict[UUID, int] = {}  # deletions requested or done
+        self.settled_us: int | None = None  # when all faults had ended, and no former leader still believed that it led
+        self.limited_topics: dict[UUID, None] = {}  # retention may delete their old records
+        self.compacted_topics: dict[UUID, None] = {}  # only the latest records of their keys must remain
+        self.starts: dict[PartitionKey, int] = {}  # the highest log start seen on any replica; 0 if none
         self._unclean: dict[PartitionKey, list[int]] = {}
         self._numbers = count()
 
     def next_number(self) -> int:
-        """Of an operation among the entries."""
+        """Return a number for an operation in `entries`."""
         return next(self._numbers)
 
     def digest(self) -> str:
-        """Equal digests: clients did the same, and were told the same, in the same order."""
+        """Return a digest. If two are equal, clients acted equally, and received equal answers in the same order."""
         sends = [(send.value, send.outcome.value, send.offset, send.leader_epoch) for send in self.sends.values()]
         return hashlib.sha256(repr((sends, self.reads, self.told)).encode()).hexdigest()
 
     # -- generations
 
     def elected_uncleanly(self, key: PartitionKey, leader_epoch: int, now_us: int = 0) -> None:
-        """A leader epoch began with an unclean election. It may be told more than once."""
+        """Note that a leader epoch began with an unclean election. Repeated calls have no effect."""
         epochs = self._unclean.setdefault(key, [])
         if not epochs or epochs[-1] < leader_epoch:
             epochs.append(leader_epoch)
             self.unclean_seen_us[key, leader_epoch] = now_us
 
     def generation(self, key: PartitionKey, leader_epoch: int) -> int:
-        """That the leader of an epoch belongs to."""
+        """Return the generation that the leader of an epoch belongs to."""
         return bisect_right(self._unclean.get(key, ()), leader_epoch)
 
     def last_generation(self, key: PartitionKey) -> int:
         return len(self._unclean.get(key, ()))
 
     def is_last(self, key: PartitionKey, leader_epoch: int | None) -> bool:
-        """Does what the leader of that epoch said still hold?"""
+        """Return whether answers of the leader of that epoch still hold."""
         return leader_epoch is not None and self.generation(key, leader_epoch) == self.last_generation(key)
 
     # -- topics
 
     def to_be_deleted(self, topic_id: UUID, now_us: int) -> None:
-        """Somebody asked for it, or it was done."""
+        """Note that the deletion of a topic was requested or carried out."""
         self.deleted_topics_us.setdefault(topic_id, now_us)
 
     # -- log starts
 
     def starts_at(self, key: PartitionKey, start_offset: int) -> None:
-        """A replica's log was seen to start so."""
+        """Note that a replica's log was seen to start at `start_offset`."""
         if start_offset > self.starts.get(key, 0):
             self.starts[key] = start_offset

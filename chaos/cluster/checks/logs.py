@@ -1,8 +1,8 @@
-"""The promises of the design, checked on what clients were told and on what replicas have. Pure.
+"""The promises of the design, checked against answers to clients and the content of replicas. Pure.
 
-Where an unclean election was held, and only there, what was acknowledged before may be missing, and what was served may
-be taken back: the leaders of one generation (`history`) vouch for what they said until the next begins. Nor are
-records promised to stay that retention deletes, or that only the leader had to have.
+After an unclean election, and only then, acknowledged records may be missing and served ones may be withdrawn: the
+leaders of one generation (`history`) vouch for their answers until the next one begins. Nor is any promise made for
+records that retention deletes, or that only the leader had to have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,11 +31,11 @@ from lograft.chaos.cluster.checks.history import (
 )
 from lograft.chaos.harness.outcome import Outcome
 
-LAST_READER = "last.consumer"  # reads all there is, when nothing is written any more
+LAST_READER = "last.consumer"  # reads all records after the last write
 
 
 def check_all(history: ClusterHistory, partitions: Mapping[PartitionKey, FinalPartition]) -> None:
-    """`partitions`: all there are at the end. Of those that were deleted there is less to be checked."""
+    """Check a complete run. `partitions` holds all final partitions. Fewer checks apply to deleted ones."""
     check_promises_agree(history)
     check_no_phantoms(history)
     check_watermarks(history)
@@ -63,7 +63,7 @@ def check_all(history: ClusterHistory, partitions: Mapping[PartitionKey, FinalPa
 
 
 def check_replicas_agree(key: PartitionKey, replicas: Mapping[int, ReplicaLog]) -> None:
-    """They end at the same offset, and are the same from where all of them start."""
+    """Check that replicas end at the same offset, and are equal from the highest start on."""
     (first, expected), *others = replicas.items()
     for broker_id, log in others:
         start = max(log.start_offset, expected.start_offset)
@@ -78,7 +78,7 @@ def check_replicas_agree(key: PartitionKey, replicas: Mapping[int, ReplicaLog]) 
 
 
 def check_shape(key: PartitionKey, log: ReplicaLog) -> None:
-    """Offsets are dense, from the log's start, as nothing was compacted; epochs do not fall."""
+    """Check that offsets are dense from the log's start, without compaction, and that epochs do not fall."""
     records = log.records
     if records:
         require(records[0].offset == log.start_offset, "offsets are dense", named(key), log.start_offset, records[0])
@@ -96,7 +96,7 @@ def check_start(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> 
 
 
 def check_log(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> None:
-    """All that is there was sent, to this partition, and not refused; nothing is there twice."""
+    """Check that every stored record was sent to this partition and not refused, and is stored only once."""
     places: dict[bytes, int] = {}
     for stored in log.records:
         value = stored.value
@@ -113,8 +113,8 @@ def check_log(key: PartitionKey, log: ReplicaLog, history: ClusterHistory) -> No
 def check_acknowledged(
     key: PartitionKey, log: ReplicaLog, leader_epoch: int, cleaned: Cleaned | None, history: ClusterHistory
 ) -> None:
-    """Each acknowledged record is at its offset, or nowhere; and nowhere only if that may be. Where that may be, it can
-    be somewhere else, too: an earlier attempt, which nobody acknowledged, may be what is left of it."""
+    """Check that each acknowledged record is at its offset, or missing where that is permitted. Where it is permitted,
+    the record may also be at another offset: an earlier, unacknowledged attempt may be left."""
     by_offset = {stored.offset: stored.value for stored in log.records}
     places = {stored.value: stored for stored in log.records}
     for send in history.sends.values():
@@ -139,13 +139,13 @@ def _may_be_gone(send: SentRecord, leader_epoch: int, history: ClusterHistory) -
         case Acks.ALL:
             return not history.is_last(send.key, send.leader_epoch)
         case Acks.LEADER:
-            return send.leader_epoch != leader_epoch  # with the leader that had it
+            return send.leader_epoch != leader_epoch  # lost with that leader
         case Acks.NONE:
             return True
 
 
 def check_order(log: ReplicaLog, history: ClusterHistory) -> None:
-    """The records of a producer are in the order in which they were sent."""
+    """Check that each producer's records are in the order of their sends."""
     latest: dict[str, SentRecord] = {}
     for stored in log.records:
         send = history.sends[stored.value]
@@ -155,14 +155,14 @@ def check_order(log: ReplicaLog, history: ClusterHistory) -> None:
         latest[send.producer] = send
 
 
-# -- what was read
+# -- reads
 
 
 def check_next(history: ClusterHistory, before: Read | None, read: Read) -> None:
-    """A consumer that began at the beginning gets every record, in order, but for those that retention has deleted, or
-    that were compacted away: whether those might be, is seen in the end. In another generation it may find itself
-    further back, but nothing is skipped; nor does it go on as if nothing had been when what it got before is gone: that
-    is seen in the end, too."""
+    """Check the next record of a consumer that began at offset 0: it receives every record, in order, except those
+    deleted by retention or compacted away. Whether those may be gone is checked at the end. In another generation its
+    offset may go back, but no record is skipped. If its earlier records are gone, it must not continue as if they were
+    there, which is also checked at the end."""
     expected = 0 if before is None else before.offset + 1
     if before is not None and _generation(history, before) != _generation(history, read):
         history.crossings.append((before, read))
@@ -175,7 +175,7 @@ def check_next(history: ClusterHistory, before: Read | None, read: Read) -> None
     is_cleaned = expected < read.offset and read.key[0] in history.compacted_topics
     require(is_deleted or is_cleaned, "no gaps", f"{read.reader} was to get {expected}, and got", read)
     if not is_deleted:
-        # What lies below the start was deleted, whatever it was; only the rest has to be superseded.
+        # Anything below the start was deleted by retention. Only the rest must have been superseded.
         history.gaps.append(Gap(read.key, read.reader, max(expected, start), read.offset, read.leader_epoch))
 
 
@@ -184,7 +184,7 @@ def _generation(history: ClusterHistory, read: Read) -> int:
 
 
 def check_promises_agree(history: ClusterHistory) -> None:
-    """Whoever reads an offset reads the same, and what is acknowledged to be there, in one generation."""
+    """Check that all reads of an offset in a generation return the same record, which is the acknowledged one."""
     seen: dict[tuple[PartitionKey, int, int], bytes] = {}
     for send in history.sends.values():
         if send.is_acknowledged and send.acks is Acks.ALL and send.offset is not None and send.leader_epoch is not None:
@@ -220,8 +220,8 @@ def check_reads(log: ReplicaLog, reads: Iterable[Read], cleaned: Cleaned | None,
 
 
 def check_watermarks(history: ClusterHistory) -> None:
-    """In one epoch: what is asked for after an answer is not behind it. In a later epoch, of the same generation:
-    nothing is behind anything that was ever told in an earlier one, whenever that was."""
+    """Check watermarks. Within an epoch, an answer to a later request is not lower. In a later epoch of the same
+    generation, none is lower than any of an earlier epoch, whenever it was received."""
     by_epoch: dict[tuple[PartitionKey, int], dict[int, list[Told]]] = {}
     for one in history.told:
         place = (one.key, history.generation(one.key, one.leader_epoch))
@@ -258,7 +258,7 @@ def check_told(key: PartitionKey, end: int, history: ClusterHistory) -> None:
 
 
 def check_told_range(history: ClusterHistory, key: PartitionKey, start: int | None, end: int | None) -> None:
-    """Who asks for offset 0, and does not get it, is told what there is: retention has deleted what was before."""
+    """Check the range returned to a client that asked for offset 0 in vain: retention deleted what preceded it."""
     is_possible = key[0] in history.limited_topics and start is not None and start > 0
     require(is_possible, "nothing is deleted that is to be kept", named(key), "starts at", start)
     require(end is None or (start is not None and start <= end), "what is there is told", named(key), start, end)
@@ -268,7 +268,7 @@ def check_told_range(history: ClusterHistory, key: PartitionKey, start: int | No
 
 
 def check_leader(history: ClusterHistory, key: PartitionKey, leader_epoch: int, process: str) -> None:
-    """One process an epoch."""
+    """Check that only one process leads in an epoch."""
     other = history.leaders.setdefault((key, leader_epoch), process)
     require(other == process, "one leader an epoch", named(key), "epoch", leader_epoch, other, process)
 

@@ -1,4 +1,4 @@
-"""What the checkers of live clusters say of a simulated run, as an error if anything is wrong."""
+"""Raises the verdict of the live clusters' checkers on a simulated run as an error, if there is an anomaly."""
 
 from lograft.chaos.checkers.anomalies import Anomaly
 from lograft.chaos.checkers.verdict import Verdict
@@ -6,7 +6,7 @@ from lograft.chaos.harness.failures import InvariantBroken
 
 
 class AnomaliesFound(InvariantBroken):
-    """`rule`: the name of the first. All that was found, with its evidence, is in `verdict`."""
+    """Anomalies were found. `rule` names the first one. `verdict` has all of them, with their evidence."""
 
     def __init__(self, verdict: Verdict) -> None:
         first = verdict.anomalies[0]
@@ -19,7 +19,7 @@ class AnomaliesFound(InvariantBroken):
 
 
 class NotJudged(InvariantBroken):
-    """Something could not be: of a simulated run everything can."""
+    """A check was not possible, although in a simulated run every check is."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__("all can be judged", "; ".join(verdict.unjudged))

@@ -1,4 +1,4 @@
-"""What all clients of a simulated cluster have in common. What they do goes into the history."""
+"""Base of all clients of a simulated cluster. They record their actions in the history."""
 
 import asyncio
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _LIFE_SECONDS = 6.0
 
 
 class ClientEnvironment(Protocol):
-    """What clients need of the world."""
+    """The world around a client."""
 
     weather: ClusterWeather
     history: ClusterHistory
@@ -28,21 +28,21 @@ class ClientEnvironment(Protocol):
 
     @property
     def image(self) -> ClusterImage:
-        """The latest that is committed."""
+        """The latest committed image."""
         ...
 
     @property
     def addresses(self) -> list[str]:
-        """Of all brokers."""
+        """The addresses of all brokers."""
         ...
 
     @property
     def missing_voters(self) -> list[int] | None:
-        """Controllers that do not vote, or not with the disk that they have; None while nobody knows."""
+        """Controllers that do not vote, or not with their present disk; None while that is unknown."""
         ...
 
     def lost_stores(self, number: int) -> tuple[UUID, ...]:
-        """The disks with the metadata that this controller has lost so far."""
+        """The metadata disks that this controller has lost so far."""
         ...
 
     def note(self, event: str, *details: Detail) -> None: ...
@@ -50,22 +50,22 @@ class ClientEnvironment(Protocol):
     def client_runtime(self, host: str) -> Runtime: ...
 
     def check_committed(self, key: PartitionKey, leader_epoch: int, end: int, what: object) -> None:
-        """A client was told so, by the leader of an epoch."""
+        """Check that a leader of this epoch could tell a client that everything below `end` is committed."""
         ...
 
     def note_replicas(self) -> None:
-        """Write down what all replicas have at this moment."""
+        """Record the present content of all replicas."""
         ...
 
 
 def topics_of(image: ClusterImage) -> list[Topic]:
-    """Those that are not the cluster's own."""
+    """Return all topics but internal ones."""
     return [topic for topic in image.topics.values() if not topic.is_internal]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A record to be sent: of one of few keys, so that each is written again and again."""
+    """A record to send. There are few keys, so that each is written repeatedly."""
 
     record_key: bytes
     is_deletion: bool
@@ -73,7 +73,7 @@ class Wanted:
 
 
 class Client:
-    """`run` until `stop`. A name is used once."""
+    """A client that runs until `stop`. Names are unique."""
 
     def __init__(self, name: str, stage: ClientEnvironment, rng: Rng) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class Client:
         self.is_over = True
 
     async def run(self) -> None:
-        """One life after the other, each by another client."""
+        """Run one life after another, each with a new client."""
         life = 0
         while not self.is_over:
             life += 1

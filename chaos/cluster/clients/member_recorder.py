@@ -1,4 +1,4 @@
-"""What a member of a simulated group has, is given and commits, as entries of a history of live clusters."""
+"""Records a simulated group member's assignments, polls and commits as entries of a live cluster's history."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ GROUP = "readers"
 
 
 class MemberNotes:
-    """`gained` and `lost` are told inside a poll, before the coordinator hears of it."""
+    """Records for one member. Call `gained` and `lost` within a poll, before the coordinator learns of the change."""
 
     def __init__(self, name: str, stage: PollEnvironment, consumer: Consumer) -> None:
         self._name = name
@@ -45,7 +45,7 @@ class MemberNotes:
     def _now(self) -> Moment:
         return Moment(self._stage.now_us)
 
-    # -- what it has
+    # -- assignments
 
     def gained(self, partitions: Mapping[TopicPartition, PartitionKey]) -> None:
         self._held |= partitions
@@ -71,17 +71,17 @@ class MemberNotes:
             AssignmentChanged(self._now, GROUP, self._name, gained_names, lost_names, epoch if epoch > 0 else None)
         )
 
-    # -- what it is given
+    # -- polls
 
     def polled(self, asked_us: int, reads: Sequence[Read]) -> None:
-        self._tell()  # it may have come to a new epoch with what it has
+        self._tell()  # it may have reached a new epoch with the same partitions
         self._polls.note(asked_us, reads, positions_of(self._consumer))
 
-    # -- how far the group has come
+    # -- committed offsets
 
     @asynccontextmanager
     async def committing(self, offsets: Mapping[PartitionKey, int]) -> AsyncIterator[None]:
-        """Around the call: how it ended is noted, whatever it raises."""
+        """Record the outcome of the enclosed commit, even if it raises."""
         invoked = self._now
         completion: Done | Failed | Unknown = Unknown()
         try:

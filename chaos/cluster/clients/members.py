@@ -1,4 +1,4 @@
-"""Clients that read as members of a consumer group: they come and go, are slow, die, and commit."""
+"""Clients that read as members of a consumer group. They join and leave, are slow, die, and commit."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.3
 
 
 class MemberRecorder(RebalanceListener):
-    """What one member is given: each partition alone, from where the group has come to, in order."""
+    """The records that one member receives: exclusively per partition, from the group's committed offset, in order."""
 
     def __init__(self, name: str, consumer: Consumer, stage: ClientEnvironment) -> None:
         self.name = name
@@ -64,22 +64,22 @@ class MemberRecorder(RebalanceListener):
 
     @property
     def _commits_hold(self) -> bool:
-        """No unclean election has taken any of them back."""
+        """Whether no unclean election has revoked any commits."""
         topic = self._stage.image.topic(CONSUMER_OFFSETS)
         history = self._stage.history
         return topic is None or not any(history.last_generation((topic.topic_id, each)) for each in topic.partitions)
 
     def _key(self, name: TopicPartition) -> PartitionKey | None:
-        """None: it has been lost since."""
+        """Return the key of a partition, or None if the member has lost it since."""
         partition = self.consumer._reader.partitions.get(name)
         return (UUID(bytes=partition.topic_id), name.partition) if partition is not None else None
 
     def has_all(self, keys: Iterable[PartitionKey]) -> None:
-        """The group has got to where these partitions end, and nothing is written any more."""
+        """Note that the group has reached the ends of these partitions, after the last write."""
         self._notes.drained(keys)
 
     def is_gone(self) -> None:
-        """It reads nothing any more, whether it said so or not."""
+        """Note that the member reads nothing from now on, whether it left or died."""
         self._notes.lost_all()
 
     async def poll(self, seconds: float) -> int:
@@ -103,8 +103,8 @@ class MemberRecorder(RebalanceListener):
         return len(records)
 
     def is_at(self, ends: Mapping[PartitionKey, int]) -> bool:
-        """Whether it is there in all of these partitions: it need not have got the last records, if retention has
-        deleted them before it was given the partition."""
+        """Return whether its positions have reached these ends. It need not have received the last records: retention
+        may have deleted them before it was assigned the partition."""
         positions = {self._key(name): at.offset for name, at in self.consumer._reader.positions().items()}
         return all(positions.get(key, -1) >= end for key, end in ends.items())
 
@@ -123,7 +123,7 @@ class MemberRecorder(RebalanceListener):
     # -- commits
 
     async def commit(self) -> None:
-        """All that was given."""
+        """Commit all records received."""
         latest = {name: self._latest.get(key) for name in self.consumer.assignment() if (key := self._key(name))}
         offsets = {name: read.offset + 1 for name, read in latest.items() if read is not None}
         reads = {read.key: read for read in latest.values() if read is not None}
@@ -134,13 +134,13 @@ class MemberRecorder(RebalanceListener):
             self._history.committed(key, read.offset + 1, generation)
 
     async def ask_for_commits(self) -> None:
-        """Of whatever it reads, how far the group has come."""
+        """Fetch the group's committed offsets of its partitions."""
         keys = {name: key for name in self.consumer.assignment() if (key := self._key(name))}
         at_least = {key: self._history.committed_at_least(key) for key in keys.values()}
         asked_us = self._stage.now_us
         told = await self.consumer.committed(list(keys))
         if self._commits_hold:
-            # A topic that was deleted meanwhile took its offsets along; there may be another of that name.
+            # The offsets of a topic deleted meanwhile are gone, and another topic may have its name.
             topics = self._stage.image.topics
             found = {keys[name]: offset or 0 for name, offset in told.items() if TopicId(keys[name][0]) in topics}
             self._notes.told_commits(asked_us, found)
@@ -153,7 +153,7 @@ def _epoch_of(position: Position | None) -> int:
 
 
 class MemberClient(Client):
-    """One member after the other. Some have a name that outlives them, and some commit by themselves."""
+    """Runs one member after another. Some have a static instance id, and some commit automatically."""
 
     def __init__(self, name: str, stage: ClientEnvironment, rng: Rng) -> None:
         super().__init__(name, stage, rng)
@@ -189,7 +189,7 @@ class MemberClient(Client):
         finally:
             stage.group.members.remove(member)
             member.is_gone()
-            await consumer._close()  # as if it were killed, unless it was closed
+            await consumer._close()  # as if killed, unless it was closed
         await self._pause(0, 1_000)
 
     async def _be_member(self, member: MemberRecorder, end_us: float) -> None:
@@ -209,11 +209,11 @@ class MemberClient(Client):
         elif what < 0.4:
             await member.ask_for_commits()
         elif what < 0.42:
-            await self._pause(0, 8_000)  # busy with what it was given, perhaps for too long
+            await self._pause(0, 8_000)  # busy with its records, perhaps for too long
 
 
 async def read_to_the_end(stage: ClientEnvironment, ends: Mapping[PartitionKey, int]) -> None:
-    """A last member gets all that no other was given, up to where partitions end."""
+    """Let a final member receive all records not delivered yet, up to the ends of the partitions."""
     consumer = Consumer(
         stage.addresses,
         runtime=stage.client_runtime("last.member"),

@@ -1,4 +1,4 @@
-"""What consumers of a simulated cluster are given, poll by poll, as entries of a history of live clusters."""
+"""Records the polls of a simulated cluster's consumers as entries of a live cluster's history."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -20,18 +20,18 @@ class PollEnvironment(Protocol):
 
 
 def partition_name(key: PartitionKey) -> TopicPartition:
-    """A topic that is made anew under the same name is another one."""
+    """Name a partition by its topic's id: a topic that is recreated under the same name is another one."""
     return TopicPartition(str(key[0])[:8], key[1])
 
 
 def failure(error: LograftError, now_us: int) -> Failed | Unknown:
-    """What an error says of whether it happened."""
+    """Return the outcome that an error implies."""
     kind = Unknown if error.outcome_unknown else Failed
     return kind(Moment(now_us), error.code, error.message)
 
 
 class PollNotes:
-    """Of one consumer. `first`: where it begins in a partition that it is given; None: nobody knows."""
+    """Records for one consumer. `first` is its initial offset in an assigned partition, or None if unknown."""
 
     def __init__(self, name: str, stage: PollEnvironment, group: str | None = None, first: int | None = None) -> None:
         self._name = name
@@ -41,16 +41,16 @@ class PollNotes:
         self._after: dict[PartitionKey, int | None] = {}
 
     def begin_anew(self, keys: Iterable[PartitionKey] | None = None) -> None:
-        """In these partitions, or in all: what it is given next need not go on from where it was."""
+        """Forget the positions in these partitions, or in all: the next records need not continue from there."""
         for key in list(self._after) if keys is None else keys:
             self._after.pop(key, None)
 
     def begin_all_but(self, keys: Container[PartitionKey]) -> None:
-        """Anew, in all but these."""
+        """Forget the positions in all partitions but these."""
         self.begin_anew([key for key in self._after if key not in keys])
 
     def note(self, asked_us: int, reads: Sequence[Read], positions: Mapping[PartitionKey, Position]) -> None:
-        """A poll gave this, and left the consumer there."""
+        """Record a poll: its records, and the consumer's positions after it."""
         given: dict[PartitionKey, list[Read]] = {key: [] for key in positions}
         for read in reads:
             given.setdefault(read.key, []).append(read)
@@ -79,14 +79,14 @@ class PollNotes:
 
 
 def note_plain_read(stage: PollEnvironment, name: str, asked_us: int, start: int, reads: Sequence[Read]) -> None:
-    """By a call of its own, which goes on from nothing."""
+    """Record a read by a single call, which does not continue an earlier one."""
     if reads:
         number = stage.history.next_number()
         PollNotes(f"{name}#{number}", stage, first=start).note(asked_us, reads, {})
 
 
 def positions_of(consumer: Consumer) -> dict[PartitionKey, Position]:
-    """Where it is, by topic, not by name."""
+    """Return a consumer's positions by topic id instead of name."""
     reader = consumer._reader
     reading = reader.partitions
     return {(UUID(bytes=reading[name].topic_id), name.partition): at for name, at in reader.positions().items()}

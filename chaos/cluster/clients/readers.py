@@ -1,4 +1,4 @@
-"""Clients that read: by the production consumer, and by plain calls. They also ask how far a partition is committed."""
+"""Clients that read, with the production consumer and with plain calls. They also ask for high watermarks."""
 
 import asyncio
 from uuid import UUID
@@ -22,7 +22,7 @@ _ASK_SECONDS = 1.0
 
 
 class ReadingClient(Client):
-    """Reads everything from the beginning, in all topics there are."""
+    """Reads all topics from the beginning."""
 
     async def _live(self, name: str) -> None:
         stage = self.stage
@@ -46,7 +46,7 @@ class ReadingClient(Client):
             await consumer.close()
 
     def _any_rack(self) -> str | None:
-        """Half of all consumers are somewhere, and read from followers that are there, too."""
+        """Return a rack for half of all consumers, which then read from followers in that rack."""
         racks = self.stage.weather.racks
         return f"rack{self.rng.randrange(racks)}" if racks and self.rng.random() < 0.5 else None
 
@@ -61,13 +61,13 @@ class ReadingClient(Client):
                 await recorder.poll(_POLL_SECONDS)
         except LograftError as error:
             self.stage.note("read_failed", recorder.name, str(error))
-            await consumer.assign([])  # what failed is begun anew: its topic may be another one
+            await consumer.assign([])  # start again after an error: the topic may be another one
             recorder.begin_anew()
             await self._pause(10, 200)
 
 
 class ReadRecorder:
-    """What one consumer is given: all of it in order, and nothing left out. `latest`: of each partition."""
+    """Checks that one consumer receives all records in order. `latest` is the last record of each partition."""
 
     def __init__(self, name: str, consumer: Consumer, stage: ClientEnvironment) -> None:
         self.name = name
@@ -77,13 +77,13 @@ class ReadRecorder:
         self._notes = PollNotes(name, stage, first=0)
 
     def begin_anew(self) -> None:
-        """At the beginning of whatever it reads next."""
+        """Start at the beginning of all partitions read next."""
         self.latest.clear()
         self._notes.begin_anew()
 
     def let_go(self) -> None:
-        """What is not assigned any more is begun anew, should it be again: by a node that has not heard yet that it was
-        deleted."""
+        """Forget partitions that are no longer assigned. Should one be assigned again, by a node that has not heard of
+        its deletion yet, it starts at the beginning."""
         reading = self._consumer._reader.partitions
         kept = {(UUID(bytes=each.topic_id), name.partition) for name, each in reading.items()}
         self.latest = {key: read for key, read in self.latest.items() if key in kept}
@@ -103,7 +103,7 @@ class ReadRecorder:
         for read in reads:
             before = self.latest.get(read.key)
             if before is not None and read.offset != before.offset + 1:
-                self._stage.note_replicas()  # where logs start may have changed since they were looked at last
+                self._stage.note_replicas()  # log starts may have changed since the last look
             check_next(self._stage.history, before, read)
             self.latest[read.key] = read
             note_read(self._stage, read)
@@ -116,7 +116,7 @@ def note_read(stage: ClientEnvironment, read: Read) -> None:
 
 
 class AskingClient(Client):
-    """Asks whoever is there how far a partition is committed, and reads a little, by plain calls."""
+    """Asks any broker for the high watermark of a partition, and reads a few records, with plain calls."""
 
     async def _live(self, name: str) -> None:
         key = self._any_key()
@@ -149,11 +149,11 @@ class AskingClient(Client):
         return self._told(key, result.leader_epoch, result.offset, asked_us)
 
     async def _read(self, connection: Connection, told: Told) -> None:
-        """A few of the latest records, of the leader that was asked."""
+        """Read a few of the latest records from the same leader."""
         await self._read_at(connection, told, max(0, told.watermark - self.rng.randint(0, 5)))
 
     async def _read_from_start(self, connection: Connection, told: Told) -> None:
-        """Where the log may not start any more: then it says where it does."""
+        """Read where the log may no longer start. The error then has its present start."""
         try:
             await self._read_at(connection, told, 0)
         except OffsetOutOfRange as error:

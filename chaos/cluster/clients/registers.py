@@ -1,4 +1,4 @@
-"""Clients that write and read a setting of a simulated cluster: each is to behave like one register."""
+"""Clients that write and read settings of a simulated cluster, each of which has to behave like a single register."""
 
 from lograft.chaos.cluster.clients.base import Client
 from lograft.chaos.cluster.clients.poll_recorder import failure
@@ -9,8 +9,8 @@ from lograft.clients.errors import LograftError
 from lograft.metadata.config.cluster_config import SLOW_REQUEST
 
 REGISTER = SLOW_REQUEST
-"""A setting of brokers, which are never deleted and made anew as topics are; it takes any number, and changes nothing
-that is looked at here."""
+"""A setting of brokers, which are never deleted and recreated as topics are. It accepts any number, and affects no
+check."""
 
 _LEAST_VALUE = 100_000
 _PATIENCE_MS = 5_000
@@ -18,8 +18,8 @@ _BROKERS = ("1", "2")
 
 
 class RegisterClient(Client):
-    """Writes and reads the registers of all brokers, as the others do. Each value is written once: then it is easy to
-    tell what a read means."""
+    """Writes and reads the registers of all brokers, like all clients of this kind. Each value is written only once,
+    which makes it easy to interpret a read."""
 
     _written = 0
 

@@ -1,4 +1,4 @@
-"""Clients that store records: by the production producer, as careful as they like, and by plain calls."""
+"""Clients that store records, with the production producer and any acknowledgement setting, and with plain calls."""
 
 import asyncio
 from uuid import UUID
@@ -25,7 +25,7 @@ _OPTIONS: dict[Acks, AcksOption] = {Acks.ALL: "all", Acks.LEADER: "1", Acks.NONE
 
 
 class SendingClient(Client):
-    """Sends records to whatever topics there are, and does not wait for one before it sends the next."""
+    """Sends records to any topic, and does not wait for a record before it sends the next."""
 
     async def _live(self, name: str) -> None:
         weather, rng, stage = self.stage.weather, self.rng, self.stage
@@ -57,7 +57,7 @@ class SendingClient(Client):
 
 
 class SendRecorder:
-    """What one producer sends, and what becomes of it."""
+    """The records that one producer sends, and their outcomes."""
 
     def __init__(self, name: str, stage: ClientEnvironment, acks: Acks = Acks.ALL) -> None:
         self._name = name
@@ -68,12 +68,12 @@ class SendRecorder:
         self._open: list[tuple[SentRecord, Delivery]] = []
 
     async def send(self, producer: Producer, topic: str, partition: int, wanted: Wanted) -> SentRecord | None:
-        """None: it was not taken."""
+        """Send a record. Return None if the producer did not accept it."""
         number, self._count = self._count, self._count + 1
         mark = mark_for(self._name, number, wanted.record_key, is_deletion=wanted.is_deletion)
         value, headers = value_of(mark, wanted.padding_bytes), headers_of(mark)
         invoked_us = self._stage.now_us
-        # A record may be stored before `send` returns, but not before the producer knows where to.
+        # A record may be stored before `send` returns, but not before the producer knows its partition.
         try:
             delivery = await producer.send(topic, value, key=wanted.record_key, partition=partition, headers=headers)
         except LograftError as error:
@@ -92,7 +92,7 @@ class SendRecorder:
         check_acknowledgement(self._stage, send)
 
     def close(self) -> None:
-        """All is settled: the producer is closed."""
+        """Settle all sends, because the producer is closed."""
         for send, delivery in self._open:
             if send.settled_us is None:
                 send.settled_us = self._stage.now_us
@@ -134,10 +134,10 @@ def _new_record(mark: bytes) -> pb.NewRecord:
 
 
 class AppendingClient(Client):
-    """Stores records by plain calls, each once: what became of one that was not answered stays unknown."""
+    """Stores records with plain calls, each only once: without an answer, the outcome stays unknown."""
 
     async def _live(self, name: str) -> None:
-        """One call, of a producer of its own: one that is not answered may still be on its way behind the next."""
+        """Make one call under its own producer name: an unanswered call may still be on its way after the next."""
         await self._pause(0, 4 * self.stage.weather.send_every_ms)
         key, partition = self._any_key(), None
         if key is not None:

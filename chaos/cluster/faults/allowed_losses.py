@@ -1,8 +1,9 @@
-"""What of a simulated cluster's disks was lost for good, and what may be lost next without breaking a promise.
+"""Permanent losses of a simulated cluster's disks, and the further losses that would break no promise.
 
-Acknowledged records survive the loss of all members of an ISR but one. So one broker's disks may be lost, or damaged,
-if another copy of everything is sound that may lead; and then no other broker's before the cluster has taken note, and
-made good what it could. Where a single replica is enough to acknowledge (`min.insync.replicas` of 1) nothing may be.
+Acknowledged records survive the loss of all but one member of an ISR. Therefore one broker's disks may be lost or
+damaged if another intact copy of everything may lead. After that, no other broker's disks may be lost until the cluster
+has noticed, and repaired as much as it can. Where one replica suffices for an acknowledgement (`min.insync.replicas` of
+1), nothing may be lost.
 """
 
 from collections.abc import Iterator
@@ -21,13 +22,13 @@ from lograft.metadata.image.partition import BrokerId, Partition, TopicId
 class ImageSource(Protocol):
     @property
     def image(self) -> ClusterImage:
-        """The latest that is committed."""
+        """The latest committed image."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LostDirectories:
-    """Disks that were replaced, or are about to be. It is known once nobody counts on them any more."""
+    """Disks that were replaced, or are about to be. The loss is over once no partition counts on them."""
 
     directories: tuple[UUID, ...]
 
@@ -38,8 +39,7 @@ class LostDirectories:
 
 @dataclass(frozen=True, slots=True)
 class LostMemory:
-    """The page cache of a machine, or what its directories say of themselves. It is known once the broker has
-    registered again."""
+    """A machine's page cache, or a directory's notes about itself. The loss is over once the broker registers again."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -51,14 +51,14 @@ class LostMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rot:
-    """A bit of a replica's file that is not as it was. It is over when that is not there any more."""
+    """A flipped bit in a file of a replica. The loss is over once the damaged byte is gone."""
 
     host: SimulatedHost
     key: PartitionKey
     path: str
     byte: int
     bit: int
-    rotten: int  # the byte as it is now
+    rotten: int  # the present, damaged byte
 
     def is_over(self, image: ClusterImage) -> bool:
         return self.host.files.byte_at(self.path, self.byte) != self.rotten
@@ -66,7 +66,7 @@ class Rot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LostFiles:
-    """Files of one replica. The loss is over when the host has the replica open again, or has none any longer."""
+    """Lost files of one replica. The loss is over once the host has opened the replica again, or has none."""
 
     host: SimulatedHost
     key: PartitionKey
@@ -82,7 +82,7 @@ Loss = LostDirectories | LostMemory | Rot | LostFiles
 
 
 class Losses:
-    """All of them, in a run."""
+    """All losses of a run."""
 
     def __init__(self, cluster: ImageSource) -> None:
         self._cluster = cluster
@@ -92,17 +92,17 @@ class Losses:
         self._open.append(loss)
 
     def rot(self) -> list[Rot]:
-        """That is still there."""
+        """Return the damage that still exists."""
         self._settle()
         return [loss for loss in self._open if isinstance(loss, Rot)]
 
     def is_damaged(self, host: SimulatedHost) -> bool:
-        """What it has is not what was written to it."""
+        """Return whether files of a host differ from the data written to them."""
         self._settle()
         return any(isinstance(loss, Rot | LostFiles) and loss.host is host for loss in self._open)
 
     def may_lose(self, broker_id: int) -> bool:
-        """All that a broker has."""
+        """Return whether a broker may lose all its data."""
         self._settle()
         image = self._cluster.image
         return not self._open and all(
@@ -110,7 +110,7 @@ class Losses:
         )
 
     def may_damage(self, broker_id: int, key: PartitionKey) -> bool:
-        """A broker's replica of one partition."""
+        """Return whether a broker's replica of one partition may be damaged."""
         self._settle()
         image = self._cluster.image
         partition = image.partition(TopicId(key[0]), key[1])
@@ -124,8 +124,8 @@ class Losses:
 
 
 def _can_do_without(image: ClusterImage, topic_id: TopicId, partition: Partition, broker_id: int) -> bool:
-    """Has another what is acknowledged, and will it be allowed to lead? With a minimum of 2 at least, whoever leaves
-    the ISR last is not the only one that may lead."""
+    """Return whether another replica has all acknowledged records and may lead. With a minimum ISR of at least 2, the
+    last member to leave the ISR is not the only one that may lead."""
     if partition.is_reassigning or effective_min_isr(image, topic_id, partition) < 2:
         return False
     return any(member != broker_id for member, _ in members_of(partition))

@@ -1,4 +1,4 @@
-"""Copies of a simulated broker's data directories, taken while nothing runs, for somebody to put back later."""
+"""Copies of a simulated broker's data directories, taken while it is down, for an operator to restore later."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,7 +12,7 @@ from lograft.storage.state.used_epoch import read_use
 
 @dataclass(frozen=True, slots=True)
 class DirectoryCopy:
-    """What was at `path`, and whose it is."""
+    """The content of the directory at `path`, and its identity."""
 
     path: str
     identity: UUID
@@ -20,13 +20,13 @@ class DirectoryCopy:
 
 
 class Copies:
-    """`take` notes what is there; `put_back` has it there again, whatever happened meanwhile."""
+    """`take` copies the present directories; `put_back` restores a copy, whatever has happened since."""
 
     def __init__(self) -> None:
         self._of: dict[SimulatedHost, list[DirectoryCopy]] = {}
 
     def of(self, host: SimulatedHost) -> list[DirectoryCopy]:
-        """The latest copy of each of its directories."""
+        """Return the latest copy of each of its directories."""
         return self._of.get(host, [])
 
     def take(self, host: SimulatedHost) -> None:
@@ -38,7 +38,8 @@ class Copies:
         self._of[host] = copies
 
     def put_back(self, host: SimulatedHost, copy: DirectoryCopy, image: ClusterImage) -> bool:
-        """Whether it had to be marked as restored: in the epoch that it was last used in, nobody else can tell."""
+        """Restore a copy. Return whether it had to be marked as restored: within the epoch of its last use, no other
+        node can detect that."""
         assert not host.is_up
         host.files.put_back(copy.path, copy.content)
         used, confirmed = read_use(host.files, copy.path).used_epoch, image.confirmed.get(copy.identity)

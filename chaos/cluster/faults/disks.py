@@ -1,4 +1,4 @@
-"""What goes wrong with the disks of a simulated cluster: they are slow, full or failing, are lost, or rot."""
+"""Disk faults of a simulated cluster: disks are slow, full or failing, are lost, or rot."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -32,7 +32,7 @@ from lograft.storage.state.checkpoint import CHECKPOINT_FILE, EPOCHS_FILE
 from lograft.storage.state.used_epoch import USED_EPOCH_FILE
 from lograft.storage.state.watermarks_file import WATERMARKS_FILE
 
-_DERIVED = "derived"  # what is made anew when it is wrong: nothing is lost with it
+_DERIVED = "derived"  # rebuilt when damaged, so that nothing is lost
 
 
 class DiskTarget(Protocol):
@@ -47,7 +47,7 @@ class DiskTarget(Protocol):
 
 
 class DiskFaults:
-    """`end` ends a host's process, in some way, and plans its next."""
+    """Injects disk faults. `end` ends a host's process in a given way, and plans its restart."""
 
     def __init__(self, cluster: DiskTarget, rng: Rng, end: Callable[[SimulatedHost, str], None], plan: Plan) -> None:
         self._cluster = cluster
@@ -77,7 +77,7 @@ class DiskFaults:
         }
 
     def may_lose_power(self, host: SimulatedHost) -> bool:
-        """Where the page cache is trusted, that is a loss, and noted as one."""
+        """Return whether a host may lose power. With a trusted page cache that is a loss, which is recorded."""
         if self._cluster.weather.flush_mode != "os" or not host.is_broker:
             return True
         broker = self._cluster.image.brokers.get(BrokerId(host.number))
@@ -87,8 +87,8 @@ class DiskFaults:
         return True
 
     def _may_be_away(self, host: SimulatedHost, directories: Sequence[str]) -> bool:
-        """Where the page cache is trusted, a directory that comes back is not: nobody knows what it has been through.
-        That is a loss, and noted as one."""
+        """Return whether directories may be missing for a while. With a trusted page cache, a directory that returns is
+        not trusted, because its history is unknown. That is a loss, which is recorded."""
         if self._cluster.weather.flush_mode != "os":
             return True
         if not self._cluster.losses.may_lose(host.number):
@@ -97,20 +97,20 @@ class DiskFaults:
             self._note_lost(host, directory)
         return True
 
-    # -- what passes
+    # -- temporary faults
 
     def _slow_disk(self) -> None:
         self._rng.choice(self._cluster.hosts).speed.slowdown = self._rng.choice([1.0, 10.0, 100.0])
 
     def _forget_tails(self) -> None:
-        """All that a broker has is to be read from its disk."""
+        """Drop a broker's in-memory log tails, so that it reads everything from its disk."""
         if (host := self._any_broker_up()) is not None:
             self._cluster.note("forget_tails", host.process)
             host.forget_tails()
 
     def _fill_disk(self) -> None:
-        """For a while. Room there is for a few writes more, or one in part; or none, and then some for so much that
-        users may not use it up."""
+        """Fill a disk for a while. It has room for a few more writes or part of one; for none; or for none but the
+        reserve that users may not use up."""
         host = self._any_broker_up()
         if host is not None and not host.is_full and not host.has_disk_trouble:
             room_bytes = self._rng.choice([0, 200, 2_000, 1 << 20])
@@ -124,7 +124,7 @@ class DiskFaults:
             host.make_room()
 
     def _fail_writes(self) -> None:
-        """In one directory, until the next start."""
+        """Fail writes in one directory until the next start."""
         host = self._any_broker_up()
         directory = self._rng.choice(host.config.data_dirs) if host is not None else ""
         if host is not None and not host.is_full and self._may_be_away(host, [directory]):
@@ -132,7 +132,7 @@ class DiskFaults:
             host.fail_writes(directory)
 
     def _fill_directory(self) -> None:
-        """For a while; the others have room."""
+        """Fill one directory for a while. The others have room."""
         host = self._any_broker_up()
         if host is not None and not host.is_full and not host.has_disk_trouble:
             directory = self._rng.choice(host.config.data_dirs)
@@ -141,8 +141,8 @@ class DiskFaults:
             self._plan(self._rng.choice([300, 1500, 5000]), lambda: self._make_room(host))
 
     def _take_away(self) -> None:
-        """A broker is started without one of its directories, and later with it: what is there has had no part in what
-        happened meanwhile. The first has a controller's metadata, in the world."""
+        """Start a broker without one of its directories, and later with it. Its content has missed everything that
+        happened meanwhile. Exclude the first directory of a controller, which on real nodes has the metadata."""
         host = self._any_broker_up()
         if host is None or host.lacks_directories or len(host.config.data_dirs) < 2:
             return
@@ -164,7 +164,7 @@ class DiskFaults:
         up = [host for host in self._cluster.hosts if host.is_up and host.is_broker]
         return self._rng.choice(up) if up else None
 
-    # -- what is lost
+    # -- losses
 
     def _wipe(self) -> None:
         host = self._any_expendable()
@@ -178,7 +178,7 @@ class DiskFaults:
                 host.wipe(directory)
 
     def _wipe_store(self) -> None:
-        """A controller loses what it knows of the metadata, and all it ever voted for."""
+        """Lose a controller's metadata and all its votes."""
         if may_lose_store(self._cluster.hosts):
             host = self._rng.choice([host for host in self._cluster.hosts if host.config.is_controller])
             if host.is_up:
@@ -203,10 +203,10 @@ class DiskFaults:
         host = self._rng.choice(brokers)
         return host if self._cluster.losses.may_lose(host.number) else None
 
-    # -- what comes from the past
+    # -- old data
 
     def _copy(self) -> None:
-        """Somebody copies a broker's disks: after a crash, or when it has stopped in good order."""
+        """Copy a broker's disks, after a crash or an orderly shutdown."""
         host = self._any_broker_up()
         if host is None or host.on_end is not None:
             return
@@ -219,11 +219,11 @@ class DiskFaults:
             self._plan(self._rng.choice([500, 1500, 4500]), lambda: None if host.is_up else host.start())
 
     def _take_copy(self, host: SimulatedHost) -> None:
-        if not self._cluster.losses.is_damaged(host):  # or what is damaged would be again, and unknown to be
+        if not self._cluster.losses.is_damaged(host):  # otherwise its damage would be restored later, unrecorded
             self._copies.take(host)
 
     def _put_copies_back(self) -> None:
-        """And puts the copy back, in the place of what has come since."""
+        """Restore the copy, replacing all newer data."""
         hosts = [host for host in self._cluster.hosts if self._copies.of(host)]
         host = self._rng.choice(hosts) if hosts else None
         broker = self._cluster.image.brokers.get(BrokerId(host.number)) if host is not None else None
@@ -239,7 +239,7 @@ class DiskFaults:
                 self._cluster.note("put_copy_back", host.host, copy.path, "marked" if is_marked else "")
 
     def _copy_store(self) -> None:
-        """Of a controller that is down for that."""
+        """Copy the store of a controller, which is down meanwhile."""
         host = self._rng.choice([host for host in self._cluster.hosts if host.config.is_controller])
         if host.is_up:
             self._end(host, "kill")
@@ -247,7 +247,8 @@ class DiskFaults:
         self._store_copies[host] = host.disk.content
 
     def _put_store_back(self) -> None:
-        """After a while somebody sees why that node takes no part, and replaces its disk by an empty one."""
+        """Restore an old store. After a while, an operator sees why that node does not participate, and replaces its
+        disk by an empty one."""
         hosts = self._cluster.hosts
         found = [host for host, copy in self._store_copies.items() if may_put_store_back(hosts, host, copy)]
         if not found:
@@ -264,11 +265,11 @@ class DiskFaults:
                 self._end(host, "kill")
             host.wipe_store()
 
-    # -- what is missing
+    # -- missing files
 
     def _lose_files(self) -> None:
-        """Some of one replica's, of any kind; mostly of one that leads, or is to lead again when it is back. Sometimes
-        the directory's own notes go with them."""
+        """Lose some files of one replica, of any kind: mostly of a leader, or of a preferred leader that leads again
+        after the restart. Sometimes lose the directory's own notes, too."""
         host = self._any_broker_up()
         found = self._replicas(host) if host is not None else {}
         if host is None or not found:
@@ -294,14 +295,14 @@ class DiskFaults:
             self._lose_notes(host, parent_of(directory), broker)
 
     def _lose_notes(self, host: SimulatedHost, directory: str, broker: Broker) -> None:
-        """What a data directory says of itself: then nothing in it counts."""
+        """Lose a data directory's notes about itself: without them, nothing in it counts."""
         wanted = self._rng.choice([[WATERMARKS_FILE], [WATERMARKS_FILE, USED_EPOCH_FILE], [USED_EPOCH_FILE]])
         lost = [name for name in wanted if host.files.exists(f"{directory}/{name}")]
         self._cluster.losses.add(LostMemory(broker.broker_id, broker.epoch))
         host.lose_files(directory, lost)
 
     def _some_of(self, names: list[str]) -> list[str]:
-        """Of one kind, at the beginning, in the middle or at the end; or all there are."""
+        """Return files of one kind, from the beginning, the middle or the end, or all files."""
         rng, segments = self._rng, [name for name in names if name.endswith(LOG_SUFFIX)]
         match rng.choice(["segment", "segment", "segment", "segments", "truth", _DERIVED, "all"]):
             case "segment" if segments:
@@ -319,10 +320,10 @@ class DiskFaults:
             case _:
                 return names
 
-    # -- what rots
+    # -- bit rot
 
     def _rot(self) -> None:
-        """One bit, of what a replica has had on its disk for a while."""
+        """Flip one bit of the data that a replica has had on its disk for a while."""
         host = self._any_broker_up()
         replicas = list(self._replicas(host).items()) if host is not None else []
         if host is None or not replicas:
@@ -344,7 +345,7 @@ class DiskFaults:
             if kind != _DERIVED:
                 self._cluster.losses.add(Rot(host, key, path, byte, bit, rotten))
             if self._rng.random() < 0.6:
-                self._end(host, "kill")  # while it is so: much of it is written anew every now and then
+                self._end(host, "kill")  # while it is damaged: many files are rewritten regularly
 
     def _replicas(self, host: SimulatedHost) -> Mapping[PartitionKey, Replica]:
         return {
@@ -354,10 +355,11 @@ class DiskFaults:
         }
 
     def _places(self, host: SimulatedHost, replica: Replica) -> dict[str, list[tuple[str, int]]]:
-        """Files, and how much of each is known to be on the disk, by what they are for.
+        """Return files by their purpose, each with the size that is known to be on the disk.
 
-        What is above a log's recovery point cannot be told from a write that a crash has torn, and is cut like one.
-        That is no loss while others have it; but they may all be away when this one comes back: it is left alone.
+        Damage above a log's recovery point cannot be distinguished from a write torn by a crash, and is truncated in
+        the same way. No record is lost while other replicas have it. But they may all be down when this one restarts,
+        so that part is left intact.
         """
         places: dict[str, list[tuple[str, int]]] = {"batches": [], "truth": [], _DERIVED: []}
         for path, content in host.files.contents(f"{replica.log.directory}/"):
@@ -373,7 +375,7 @@ class DiskFaults:
 
 
 def _vouched_for_bytes(content: bytes, recovery_point: int) -> int:
-    """How much of a segment lies below the recovery point."""
+    """Return how many bytes of a segment lie below the recovery point."""
     size_bytes = 0
     try:
         for position, header in iterate_batches(content):
@@ -381,5 +383,5 @@ def _vouched_for_bytes(content: bytes, recovery_point: int) -> int:
                 break
             size_bytes = position + header.total_bytes
     except InvalidBatch:
-        pass  # the last write was torn
+        pass  # torn last write
     return size_bytes

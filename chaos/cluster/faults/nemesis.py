@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated cluster: anything that it promises to survive. Here: processes and machines."""
+"""Faults that a simulated cluster promises to survive. This module has those of processes and machines."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ class NemesisTarget(Protocol):
     def call_later_ms(self, delay_ms: float, action: Callable[[], None]) -> None: ...
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing gets from one host to the other any more."""
+        """Let nothing pass from one host to the other from now on."""
         ...
 
     def heal_network(self) -> None: ...
@@ -51,7 +51,7 @@ class NemesisTarget(Protocol):
 
 
 class ClusterNemesis:
-    """One fault at a time, drawn from those the weather allows. `met`: how often each was."""
+    """Injects one fault at a time, drawn from those the weather allows. `met` counts each kind."""
 
     def __init__(self, cluster: NemesisTarget, rng: Rng, selection: Selection) -> None:
         self.met: Counter[str] = Counter()
@@ -86,9 +86,9 @@ class ClusterNemesis:
         }
 
     def act(self) -> None:
-        """A cluster that has no majority has little to lose: mostly it is not troubled further.
+        """Inject a fault. A cluster without a majority has little to lose, so mostly leave it alone.
 
-        Each fault has a number, and dice of its own: it stays what it is if others are left out.
+        Each fault has a number and its own random numbers, so it stays the same if others are left out.
         """
         number = next(self._numbers)
         self._rng.seed(self._first_seed + number)
@@ -102,12 +102,12 @@ class ClusterNemesis:
             self._faults[fault]()
 
     def may_lose_power(self, host: SimulatedHost) -> bool:
-        """Whether all is promised to survive that. It is noted, then."""
+        """Return whether a promise covers this power failure. Record it as a loss where necessary."""
         return self._disks.may_lose_power(host)
 
     def heal(self) -> None:
-        """Everything works again, and whatever was planned is not: all nodes up, network whole and quick, disks quick,
-        clocks right. What is lost or damaged stays so."""
+        """End all faults and cancel planned ones: nodes up, network whole and fast, disks fast, clocks right. Lost or
+        damaged data stays so."""
         self._is_over = True
         for host in self._cluster.hosts:
             self._resume(host)
@@ -128,7 +128,7 @@ class ClusterNemesis:
         self.start_all()
 
     def start_all(self) -> None:
-        """Whoever is down."""
+        """Start every node that is down."""
         for host in self._down():
             host.start()
 
@@ -166,7 +166,7 @@ class ClusterNemesis:
             self._rng.choice(down).start()
 
     def _pause(self) -> None:
-        """For less than a session, or for longer."""
+        """Pause a node for less than a session, or for longer."""
         if (host := self._any_up()) is not None:
             self._pause_for(host, self._rng.choice([300, 1200, 2500, 3500, 5000]))
 
@@ -211,10 +211,10 @@ class ClusterNemesis:
 
         self._cluster.call_later_ms(delay_ms, act)
 
-    # -- the last that is in sync goes, and others are back before it
+    # -- the last in-sync replica fails, and others return before it
 
     def _strand(self) -> None:
-        """The others start anew, which has them leave every ISR; before they are back in, the leader is gone."""
+        """Restart all other brokers, so that they leave every ISR, and kill the leader before they rejoin."""
         found = [
             (key, partition.leader)
             for key, partition in _partitions(self._cluster.image)
@@ -251,7 +251,7 @@ class ClusterNemesis:
             self._end(host, "power")
 
     def _blink(self) -> None:
-        """The power is back at once."""
+        """Interrupt a node's power. It is back at once."""
         host = self._any_up()
         if host is not None and self._disks.may_lose_power(host):
             self._cluster.note("power", host.process)
@@ -259,9 +259,9 @@ class ClusterNemesis:
             host.start()
 
     def _blackout(self) -> None:
-        """Everywhere, for those that are down too."""
+        """Cut the power of all machines, including those whose node is down."""
         if self._cluster.weather.flush_mode == "os":
-            return  # which is not promised to be survived
+            return  # no promise covers that
         for host in self._cluster.hosts:
             if host.is_up:
                 self._end(host, "power")
@@ -269,14 +269,14 @@ class ClusterNemesis:
                 host.lose_power()
 
     def _crash_in_call(self) -> None:
-        """In the middle of something that it does with its disk."""
+        """Crash a node in the middle of a disk call."""
         if (host := self._any_up()) is not None:
             self._cluster.note("crash_in_call", host.process)
             host.files.crash_at(host.files.calls + self._rng.randint(1, 200))
             self._plan_start(host)
 
     def _crash_in_start(self) -> None:
-        """Soon after it began: it is known to the cluster by then, or is not yet."""
+        """Crash a node soon after its start, before or after the cluster knows of it."""
         if (host := self._any_up()) is not None:
             self._end(host, "kill")
             self._cluster.note("crash_in_start", host.host)
@@ -292,7 +292,7 @@ class ClusterNemesis:
         if active:
             self._cluster.transfer(self._rng.choice(active), self._rng.choice(others))
 
-    # -- who
+    # -- selection
 
     def _up(self) -> list[SimulatedHost]:
         return [host for host in self._cluster.hosts if host.is_up]
@@ -306,7 +306,7 @@ class ClusterNemesis:
 
 
 def any_leader(image: ClusterImage, hosts: list[SimulatedHost], rng: Rng) -> SimulatedHost | None:
-    """One of the hosts that leads a partition, as the metadata has it."""
+    """Return one of the hosts that leads a partition, according to the metadata."""
     leaders = {partition.leader: None for _, partition in _partitions(image)}
     found = [host for host in hosts if host.number in leaders]
     return rng.choice(found) if found else None

@@ -1,4 +1,4 @@
-"""What goes wrong between the hosts of a simulated cluster, its clients included."""
+"""Network faults between the hosts of a simulated cluster, including its clients."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
@@ -10,7 +10,7 @@ from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.runtime.rng import Rng
 
 Plan: TypeAlias = Callable[[int, Callable[[], None]], None]
-"""Have something done, so many milliseconds later."""
+"""Runs an action after a number of milliseconds."""
 
 
 class NetworkTarget(Protocol):
@@ -51,7 +51,7 @@ class NetworkFaults:
         }
 
     def heal(self) -> None:
-        """All of it, for good."""
+        """End all network faults permanently."""
         cluster = self._cluster
         cluster.heal_network()
         names = [*(host.host for host in cluster.hosts), *cluster.client_hosts]
@@ -60,13 +60,13 @@ class NetworkFaults:
                 cluster.slow(one, other, cluster.weather.delay_ms[1])
 
     def _cut(self) -> None:
-        """Between some, perhaps in one direction only; clients included."""
+        """Cut some hosts off from others, clients included, perhaps in one direction only."""
         hosts = [*(host.host for host in self._cluster.hosts), *self._cluster.client_hosts]
         some = self._rng.sample(hosts, self._rng.randint(1, 2))
         self._separate(some, [host for host in hosts if host not in some and self._rng.random() < 0.6])
 
     def _isolate_leader(self) -> None:
-        """From the other nodes; clients may still reach it."""
+        """Cut a leader off from the other nodes. Clients may still reach it."""
         leaders = {
             partition.leader: None
             for topic in self._cluster.image.topics.values()

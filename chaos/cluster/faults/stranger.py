@@ -1,4 +1,4 @@
-"""Somebody in a simulated cluster who is no node, knows all that is public, and speaks for nodes."""
+"""An outsider in a simulated cluster that is not a node, knows everything public, and impersonates nodes."""
 
 import asyncio
 from typing import Protocol
@@ -48,7 +48,7 @@ class StrangerEnvironment(Protocol):
 
 
 class Stranger:
-    """Tries until it is cancelled. `InvariantBroken` if anything that it says for a node is answered."""
+    """Makes requests until cancelled. Raise `InvariantBroken` if a node answers one made in a node's name."""
 
     def __init__(self, world: StrangerEnvironment, rng: Rng) -> None:
         self._world = world
@@ -64,7 +64,7 @@ class Stranger:
             method, messages = make(image)
             config = host.config
             address = config.nodes_listen if method == REPLICATE else config.controller_listen
-            # Where it has no business at all is tried, too.
+            # Also try listeners that do not serve this method.
             addresses = [one for one in (address, address, config.listen) if one is not None]
             if addresses:
                 data = [message.SerializeToString() for message in messages]
@@ -86,7 +86,7 @@ class Stranger:
                     answers += 1
             raise InvariantBroken("strangers are not heard", f"{method} at {address} ended well")
         except TimeoutError:
-            pass  # a node that stands still, or is gone
+            pass  # the node is paused, or gone
         except StreamError as error:
             if error.status in (Status.UNAUTHENTICATED, Status.UNIMPLEMENTED):
                 self._world.sights.counts["strangers refused"] += 1
@@ -94,10 +94,10 @@ class Stranger:
                 raise InvariantBroken("strangers are not heard", f"{method} at {address}: {error}") from None
         finally:
             await connection.close()
-        if answers > (method == PROVE):  # which has a challenge for everybody
+        if answers > (method == PROVE):  # which sends everyone a challenge
             raise InvariantBroken("strangers are not heard", f"{method} at {address} was answered")
 
-    # -- what it says
+    # -- requests
 
     def _broker(self, image: ClusterImage) -> Broker:
         return self._rng.choice(sorted(image.brokers.values(), key=lambda broker: broker.broker_id))
@@ -107,7 +107,7 @@ class Stranger:
         return self._rng.choice(topics) if topics else None
 
     def _follow(self, image: ClusterImage) -> tuple[str, list[Message]]:
-        """As a broker that has everything."""
+        """Pose as a follower that has everything."""
         broker, topic = self._broker(image), self._topic(image)
         epoch = self._rng.choice((broker.epoch, 2**62))
         leader = self._broker(image).broker_id
@@ -137,7 +137,7 @@ class Stranger:
         ]
 
     def _beat(self, image: ClusterImage) -> tuple[str, list[Message]]:
-        """A broker wants to leave, or one that is dead lives."""
+        """Pose as a broker that wants to shut down, or as a dead one that is alive."""
         broker = self._broker(image)
         wanted = self._rng.choice((pb.BrokerHeartbeatRequest.SHUT_DOWN, pb.BrokerHeartbeatRequest.READY))
         heartbeat = pb.BrokerHeartbeatRequest(

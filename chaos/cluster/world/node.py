@@ -1,4 +1,4 @@
-"""A simulated node: the whole production node, on disks in memory that outlive it."""
+"""A simulated node: the complete production node, on in-memory disks that outlive it."""
 
 import asyncio
 import errno
@@ -41,31 +41,31 @@ NODES_PORT = 9094
 
 
 class NodeEnvironment(Protocol):
-    """What a node needs of the world around it."""
+    """The simulation around a node."""
 
     network: VirtualNetwork
 
     def note(self, event: str, *details: Detail) -> None: ...
 
     def failed(self, error: BaseException) -> None:
-        """Something that must not happen has."""
+        """Report an error that must never happen."""
         ...
 
     def may_lose_power(self, host: "SimulatedHost") -> bool:
-        """Whether all is promised to survive that."""
+        """Return whether a promise covers this power failure."""
         ...
 
     def crashed_in(self, place: str) -> None:
-        """A call to a disk, and where in the code it was made."""
+        """Note a crash in a disk call, and the code that made the call."""
         ...
 
     def about_to_end(self, host: "SimulatedHost") -> None:
-        """Its process is: this is the last chance to see what it knows."""
+        """Note that its process is about to end: this is the last chance to inspect its state."""
         ...
 
 
 class SimulatedHost:
-    """A machine, and the node on it, which may be down. `life` counts its processes, `boots` its starts."""
+    """A machine, and its node, which may be down. `life` counts its processes, and `boots` its starts."""
 
     def __init__(self, config: NodeConfig, upkeep: MaintenanceTimes, world: NodeEnvironment, rng: Rng) -> None:
         self.number = config.node_id
@@ -80,13 +80,13 @@ class SimulatedHost:
         self.node: Node | None = None
         self.life = 0
         self.boots = 1
-        self.is_expected = True  # False: nobody has installed it yet
+        self.is_expected = True  # False: not installed yet
         self.has_disk_trouble = False  # until the next start
-        self.is_full = False  # some directory, or the whole disk, until somebody makes room
-        self._away: dict[str, None] = {}  # directories that it does without for now
+        self.is_full = False  # a directory or the whole disk, until there is room again
+        self._away: dict[str, None] = {}  # directories that it lacks at present
         self.lost_stores: list[UUID] = []
-        self.has_old_store = False  # somebody has put it back from a copy, and it was not replaced yet
-        self.on_end: Callable[[], None] | None = None  # called once, when its process has ended
+        self.has_old_store = False  # restored from a copy, and not replaced yet
+        self.on_end: Callable[[], None] | None = None  # called once, after its process has ended
         self._broken_directories: list[str] = []  # to be replaced before the next start
         self._world = world
         self._rng = rng
@@ -96,7 +96,7 @@ class SimulatedHost:
         self._blocking: VirtualBlocking | None = None
         self._store: MemoryStore | None = None
 
-    # -- what it is
+    # -- state
 
     @property
     def is_up(self) -> bool:
@@ -122,7 +122,7 @@ class SimulatedHost:
 
     @property
     def image(self) -> ClusterImage | None:
-        """That its controller has."""
+        """The image of its controller."""
         controller = self.node.controller if self.node is not None else None
         return controller.node.machine.image if controller is not None else None
 
@@ -134,12 +134,12 @@ class SimulatedHost:
 
     @property
     def quorum(self) -> Configuration | None:
-        """Who votes, as far as its controller knows."""
+        """The voters known to its controller."""
         controller = self.node.controller if self.node is not None else None
         raft = controller.node.raft if controller is not None else None
         return raft.status().configuration if raft is not None else None
 
-    # -- its lives
+    # -- lives
 
     def start(self) -> None:
         assert self._task is None
@@ -167,12 +167,12 @@ class SimulatedHost:
         return self._store
 
     def stop(self) -> None:
-        """Ask the process to end in an orderly way; it is up until it has."""
+        """Ask the process to shut down in an orderly way. It is up until it has."""
         if self.node is not None:
             self.node.stop()
 
     def pause(self) -> None:
-        """SIGSTOP: nothing of it runs for a while. Its connections stay, its time goes on."""
+        """Send SIGSTOP: none of its code runs for a while. Its connections remain, and its time continues."""
         self._process.stop()
 
     def resume(self) -> None:
@@ -181,14 +181,16 @@ class SimulatedHost:
         loop.let_go_on(self._process, self._rng)
 
     def kill(self) -> None:
-        """The process is gone: nothing of it runs any more. What the kernel has stays, and closes its connections."""
+        """Kill the process: none of its code runs from now on. The kernel keeps its data, and closes its
+        connections."""
         self._end()
         self._world.network.crash(self.host)
         self.files.process_crash()
         self._has_ended()
 
     def lose_power(self) -> None:
-        """Whether it is up or not: what was not synced is lost, or not, or half of it. Nobody is told."""
+        """Cut the power, whether the node is up or not. Unsynced data is lost, kept, or partly kept. Peers notice
+        nothing."""
         if self.is_up:
             self._end()
         self._world.network.vanish(self.host)
@@ -207,7 +209,7 @@ class SimulatedHost:
         assert self._blocking is not None
         self._world.about_to_end(self)
         if self._process.is_stopped:
-            self.resume()  # what unwinds must not be held
+            self.resume()  # unwinding code must not be held
         task, self._task = self._task, None
         self.node = None
         self._workers.kill()
@@ -222,7 +224,7 @@ class SimulatedHost:
         asyncio.get_running_loop().call_soon(self._crashed, call, context=Context())
 
     def _crashed(self, call: str) -> None:
-        """An armed crash came, in a call to the disk."""
+        """Handle an armed crash, which came in a disk call."""
         if self.is_up and self.files.crashed:
             self._world.note("crashed", self.process, call)
             if self._rng.random() < 0.5 and self._world.may_lose_power(self):
@@ -234,7 +236,7 @@ class SimulatedHost:
         error = None if task.cancelled() else task.exception()
         if self._task is not task:
             if error is not None and not is_simulated_crash(error):
-                self._world.failed(error)  # what a dead process does must not matter, and this does not look so
+                self._world.failed(error)  # errors of a dead process must not matter, but this one looks as if it might
             return
         if error is not None and is_simulated_crash(error):
             return  # it is about to be ended
@@ -253,15 +255,15 @@ class SimulatedHost:
             error.add_note(f"in a handler of {self.process}")
             self._world.failed(error)
 
-    # -- its disks
+    # -- disks
 
     def disarm(self) -> None:
-        """No crash is to come in a call to the disk any more."""
+        """Disarm crashes in disk calls."""
         if not self.files.crashed:
             self.files.points.restart()
 
     def forget_tails(self) -> None:
-        """What brokers keep in memory of the end of each log: what is written is read from the disk from now on."""
+        """Drop the log tails that the broker keeps in memory: they are read from the disk from now on."""
         if self.node is not None and self.node.broker is not None:
             for replica in self.node.broker.replicas._logs.replicas.values():
                 kept_bytes = replica.log.tail.limit_bytes
@@ -269,7 +271,7 @@ class SimulatedHost:
                 replica.log.keep_in_memory(kept_bytes)
 
     def fail_sync(self, directory: str) -> None:
-        """The next one there fails: what was to be synced is lost, though it can be read. The disk is replaced."""
+        """Make the next sync there fail. Its data is lost, although it still reads back. The disk will be replaced."""
         self.files.fail_next_sync(f"{directory}/")
         self._broken_directories.append(directory)
         self.has_disk_trouble = True
@@ -279,17 +281,17 @@ class SimulatedHost:
         self.has_disk_trouble = True
 
     def fill_directory(self, directory: str) -> None:
-        """There is no room for what is written next."""
+        """Leave no room for later writes."""
         self.files.fail_writes(f"{directory}/", errno.ENOSPC)
         self.is_full = True
 
     def fill_disk(self, room_bytes: int) -> None:
-        """No more than that is left, for all directories."""
+        """Leave only this much room, for all directories together."""
         self.files.set_capacity(self.files.used_bytes() + room_bytes)
         self.is_full = True
 
     def make_room(self) -> None:
-        """All is as before; the node is to find that out itself."""
+        """Restore the room. The node has to notice that itself."""
         if self.is_full:
             self.is_full = False
             self.files.set_capacity(None)
@@ -300,7 +302,7 @@ class SimulatedHost:
         self.files.set_capacity(None)
         self.files.fail_writes(None)
         if self._broken_directories:
-            self.files.fail_no_sync()  # they were those of disks that are gone
+            self.files.fail_no_sync()  # they belong to disks that are gone
         for directory in self._broken_directories:
             self.wipe(directory)
         self._broken_directories.clear()
@@ -310,15 +312,15 @@ class SimulatedHost:
         return bool(self._away)
 
     def take_away(self, directory: str) -> None:
-        """From the next start on it does without, until it is put back, with all that is in it."""
+        """Start without this directory and its content, from the next start on, until `put_back`."""
         self._away[directory] = None
 
     def put_back(self) -> None:
-        """From the next start on."""
+        """Restore all directories, from the next start on."""
         self._away.clear()
 
     def wipe_store(self) -> None:
-        """The disk with the metadata is replaced by an empty one."""
+        """Replace the disk with the metadata by an empty one."""
         assert not self.is_up
         self._world.note("wipe_store", self.host)
         self.lost_stores.append(self.disk.content.identity.directory_id)
@@ -326,19 +328,19 @@ class SimulatedHost:
         self.has_old_store = False
 
     def put_store_back(self, copy: Content) -> None:
-        """The metadata, and all that its controller ever voted for, are as they once were."""
+        """Restore an old state of the metadata, and of all votes of the controller."""
         assert not self.is_up
         self._world.note("put_store_back", self.host, copy.starts.count)
         self.disk.put_back(copy)
         self.has_old_store = True
 
     def directory_id(self, directory: str) -> UUID | None:
-        """That the metadata know it by; None if it was never used."""
+        """Return the directory's id in the metadata, or None if it was never used."""
         content = dict(self.files.contents(f"{directory}/{IDENTITY_FILE}")).get(f"{directory}/{IDENTITY_FILE}")
         return UUID(unseal(IDENTITY_KIND, content).decode().strip()) if content else None
 
     def wipe(self, directory: str) -> None:
-        """The disk is replaced by an empty one."""
+        """Replace the disk by an empty one."""
         assert not self.is_up
         if self.files.exists(directory):
             self._world.note("wipe", self.host, directory)
@@ -346,13 +348,13 @@ class SimulatedHost:
             self.files.sync_directory("/")
 
     def replica(self, key: tuple[UUID, int]) -> Replica | None:
-        """Its replica of a partition, if that is open."""
+        """Return the replica of a partition, if it is open."""
         if self.node is None or self.node.broker is None:
             return None
         return self.node.broker.replicas.find((TopicId(key[0]), key[1]))
 
     def lose_files(self, directory: str, names: Collection[str]) -> None:
-        """Files of a partition are removed by somebody; the directory, too, if all of them are."""
+        """Remove files of a partition, and its directory, too, if no file is left."""
         assert not self.is_up
         self._world.note("lose_files", self.host, directory, *names)
         files = self.files

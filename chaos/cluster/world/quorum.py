@@ -1,4 +1,4 @@
-"""What the controllers of a simulated cluster agree on about who votes, and what of it may be lost or changed next."""
+"""The voters that the controllers of a simulated cluster agree on, and the changes and losses they can bear next."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from lograft.raft.core.configuration import Configuration, Member
 
 
 def quorum_of(hosts: Sequence[SimulatedHost]) -> Configuration | None:
-    """As the leader and most voters have it; None while there is no such thing."""
+    """Return the configuration of the leader and most voters, or None while there is none."""
     leaders = [host.quorum for host in hosts if host.leads_quorum]
     for configuration in leaders:
         if configuration is None:
@@ -24,14 +24,15 @@ def _agrees(hosts: Sequence[SimulatedHost], configuration: Configuration) -> Cal
 
 
 def missing_voters(hosts: Sequence[SimulatedHost], configuration: Configuration) -> list[SimulatedHost]:
-    """Controllers that do not vote with the disk that they have now."""
+    """Return the controllers that do not vote with their present disk."""
     voters = {(member.node_id, member.directory_id) for member in configuration.voters}
     controllers = [host for host in hosts if host.config.is_controller]
     return [host for host in controllers if (host.number, host.disk.content.identity.directory_id) not in voters]
 
 
 def may_put_store_back(hosts: Sequence[SimulatedHost], host: SimulatedHost, copy: Content) -> bool:
-    """One voter's disk of three may be from the past, if all others know that it was started since."""
+    """Return whether a voter's disk may be replaced by an old copy. One of three may, if all others know of a later
+    start."""
     now = host.disk.content
     member, others = now.identity.member, [other for other in hosts if other.config.is_controller and other is not host]
     return (
@@ -44,7 +45,7 @@ def may_put_store_back(hosts: Sequence[SimulatedHost], host: SimulatedHost, copy
 
 
 def may_lose_store(hosts: Sequence[SimulatedHost]) -> bool:
-    """One voter of three may lose its disk, if all have theirs."""
+    """Return whether a voter may lose its disk: one of three may, if all have theirs."""
     if any(host.has_old_store for host in hosts):
         return False
     configuration = quorum_of(hosts)

@@ -1,6 +1,6 @@
-"""How a simulated record is known: each has a mark, which no other has, among its headers. Pure.
+"""Identifies simulated records: each has a unique mark among its headers. Pure.
 
-A mark says who sent the record, which of its records it is, what its key is, and whether it deletes that.
+A mark names the sender, the record's number, its key, and whether it deletes that key.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ def headers_of(mark: bytes) -> list[tuple[str, bytes | None]]:
 
 
 def mark_of(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """Of a record as it was found, which is as it was sent."""
+    """Return the mark of a stored record. Raise `InvariantBroken` unless the record is unchanged."""
     mark = dict(headers).get(_HEADER)
     if mark is None or key != record_key_of(mark) or (None if value is None else value.rstrip(b".")) != value_of(mark):
         raise InvariantBroken("records are as they were sent", f"{key!r}: {value!r}, marked {mark!r}")

@@ -1,7 +1,7 @@
-"""What of a simulated run takes place: all that its seed says, or less. Pure.
+"""The part of a simulated run that takes place: everything its seed implies, or less. Pure.
 
-Whatever is left out leaves the rest as it was, as far as that goes: the times of faults, what they are and whom they
-choose follow from the seed and their numbers; clients that are left out are there, and do nothing.
+Leaving something out changes the rest as little as possible: the times, kinds and targets of faults follow from the
+seed and their numbers, and clients left out exist, but do nothing.
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`duration_ms`: of the trouble. `only_faults`, `without_faults`: by the numbers that the story tells.
-    `without_clients`: by name, operators included. None: as the seed says."""
+    """A selection. `duration_ms` limits the faults. `only_faults` and `without_faults` hold the numbers printed in the
+    run's story. `without_clients` holds names, including those of operators. None: as the seed implies."""
 
     duration_ms: int | None = None
     only_faults: tuple[int, ...] | None = None

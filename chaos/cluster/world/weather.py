@@ -1,4 +1,4 @@
-"""What a simulated run of a whole cluster is like: it follows from its seed. Pure."""
+"""The conditions of a simulated run of a complete cluster, drawn from its seed. Pure."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,7 +13,7 @@ WISHES = (
 )  # fmt: skip
 
 Settings: TypeAlias = tuple[tuple[str, tuple[str | None, ...]], ...]
-"""Keys of a topic's configuration, each with what it may be set to. None: back to the default."""
+"""Keys of a topic's configuration, each with its possible values. None restores the default."""
 
 SEGMENTS: Settings = (("segment.bytes", ("1024", "4096", None)),)
 POLICIES: Settings = (
@@ -24,7 +24,7 @@ POLICIES: Settings = (
 RETENTION: Settings = (("retention.bytes", (None, "2048", "16384")), ("retention.ms", (None, "4000")))
 FLUSHING: Settings = (("flush.mode", ("os", "fsync")), ("flush.messages", (None, "5")), ("flush.ms", (None, "500")))
 
-# What is done now and then in a broker, so often that it is met in a run.
+# Periodic tasks of brokers, frequent enough to occur in a run.
 QUICK_UPKEEP = MaintenanceTimes(
     share_ms=500,
     flush_ms=300,
@@ -38,75 +38,75 @@ QUICK_UPKEEP = MaintenanceTimes(
 
 @dataclass(frozen=True, slots=True)
 class ClusterWeather:
-    """The conditions of one run. Times in milliseconds."""
+    """The conditions of one run. Times are in milliseconds."""
 
-    controllers: int = 3  # the first nodes; those that are no more than that have numbers of their own
+    controllers: int = 3  # the first nodes; pure controllers have separate numbers
     brokers: int = 3
-    late_brokers: int = 0  # of those, how many come while the cluster is at work
-    racks: int = 0  # that brokers stand in; 0: nobody says
-    is_combined: bool = True  # the first nodes are both
+    late_brokers: int = 0  # of the brokers, those that start while the cluster is at work
+    racks: int = 0  # of brokers; 0: brokers name no rack
+    is_combined: bool = True  # the first nodes have both roles
     directories: int = 1  # of each broker
     upkeep: MaintenanceTimes = QUICK_UPKEEP
     duration_ms: int = 15_000
     delay_ms: tuple[float, float] = (0.3, 3.0)
     fault_every_ms: int = 1_000
-    faults: tuple[str, ...] = ()  # which the nemesis chooses from; named more than once: more often
+    faults: tuple[str, ...] = ()  # the nemesis draws from these; repeated names are drawn more often
     topics: int = 2  # at most, at a time
     partitions: int = 2  # at most, of a topic
     producers: int = 2
-    acks: tuple[Acks, ...] = (Acks.ALL,)  # that producers choose from
+    acks: tuple[Acks, ...] = (Acks.ALL,)  # producers draw from these
     appenders: int = 0
     consumers: int = 1
     askers: int = 2
     members: int = 0  # of a group
-    registrars: int = 0  # who write and read a setting
+    registrars: int = 0  # clients that write and read a setting
     ask_every_ms: tuple[float, float] = (5.0, 120.0)
-    client_delay_ms: tuple[float, float] | None = None  # as between nodes
-    send_every_ms: float = 60.0  # a producer
+    client_delay_ms: tuple[float, float] | None = None  # None: as between nodes
+    send_every_ms: float = 60.0  # of each producer
     records_at_once: int = 3  # at most
     delivery_timeout_ms: int = 8_000
     operators: int = 1
     think_ms: tuple[float, float] = (200.0, 3_000.0)
-    wishes: tuple[str, ...] = WISHES  # what operators ask for; named more than once: more often
-    settings: Settings = ()  # that operators change
+    wishes: tuple[str, ...] = WISHES  # operators draw from these; repeated names are drawn more often
+    settings: Settings = ()  # changed by operators
     lag_ms: int = 1_500
     flush_mode: str = "fsync"
     segment_bytes: int = 4_096
-    policies: tuple[str, ...] = ("delete",)  # one of which a topic gets
+    policies: tuple[str, ...] = ("delete",)  # each topic gets one
     delete_retention_ms: int = 1_000
-    record_keys: int = 6  # that records have
+    record_keys: int = 6  # number of distinct keys
     deletion_probability: float = 0.1  # of a record
     retention_bytes: int | None = None  # of a partition
-    min_isr: int | None = None  # of every topic to begin with; none: it depends
-    least_min_isr: int = 1  # what it may be set to
-    unclean_probability: float = 0.0  # that a topic allows unclean elections
+    min_isr: int | None = None  # initially, of every topic; None: it depends
+    least_min_isr: int = 1  # the lowest value it may be set to
+    unclean_probability: float = 0.0  # of topics that allow unclean elections
 
 
-# Processes die or stand still, the network fails.
+# Processes die or stall, and the network fails.
 PROCESS_FAULTS = (
     "kill", "kill", "kill_leader", "kill_leader", "kill_all", "stop", "start", "start", "pause", "pause_leader", "cut",
     "cut", "isolate_leader", "isolate_leader", "cut_from_controllers", "slow_link", "slow_disk", "break_streams",
     "transfer", "heal", "heal", "heal", "change_clock", "strand", "forget_tails", "forget_tails",
 )  # fmt: skip
-# Machines die, or their disks are full, and have all they had when they are back.
+# Machines die, or their disks are full. When they are back, they still have all their data.
 MACHINE_FAULTS = (
     "power_failure", "power_failure", "blink", "blackout", "crash_in_call", "crash_in_call", "fill_disk", "fail_writes",
     "fill_directory", "take_away", "take_away",
 )  # fmt: skip
-# Something is lost.
+# Data is lost.
 LOSSES = ("wipe", "wipe", "fail_sync", "rot", "rot", "lose_files", "lose_files", "lose_files")
-# And comes back as it once was.
+# Old data is restored.
 COPIES = ("copy", "copy", "copy", "put_copy_back", "put_copy_back", "put_copy_back", "crash_in_start")
 
 
-# Either voters come and go, or disks of theirs do: of three, one may be lost, and then no other may leave.
+# Either voters come and go, or their disks do: one of three may be lost, and then no other voter may leave.
 VOTER_WISHES = ("add_voter",) * 4 + ("remove_voter",) * 3 + ("transfer",)
 STORE_LOSSES = ("wipe_store", "wipe_store", "copy_store", "copy_store", "put_store_back", "put_store_back")
 STORE_WISHES = ("replace_voter",) * 4 + ("transfer",)
 
 
 def client_names(weather: ClusterWeather) -> list[str]:
-    """In the order in which they are made."""
+    """Return the names of all clients, in the order of their creation."""
     counts = {
         "operator": weather.operators,
         "producer": weather.producers,
@@ -120,7 +120,7 @@ def client_names(weather: ClusterWeather) -> list[str]:
 
 
 def draw_cluster_weather(rng: Rng) -> ClusterWeather:
-    """From a few restarts to all at once."""
+    """Draw weather between a few restarts and all faults at once."""
     faults = tuple(fault for fault in PROCESS_FAULTS if rng.random() < 0.7)
     if rng.random() < 0.7:
         faults += tuple(fault for fault in MACHINE_FAULTS if rng.random() < 0.7)
@@ -183,14 +183,14 @@ def draw_cluster_weather(rng: Rng) -> ClusterWeather:
         deletion_probability=rng.choice([0.0, 0.1, 0.3]),
         retention_bytes=rng.choice([2_048, 16_384]) if rng.random() < 0.2 else None,
         min_isr=1 if is_unclean and not has_losses and rng.random() < 0.7 else None,
-        least_min_isr=2 if has_losses or flush_mode == "os" else 1,  # where the page cache is trusted, it may be lost
+        least_min_isr=2 if has_losses or flush_mode == "os" else 1,  # a trusted page cache may be lost
         unclean_probability=0.7 if is_unclean else 0.0,
     )
 
 
 def _draw_settings(rng: Rng, policies: tuple[str, ...], flush_mode: str) -> Settings:
-    """What is not among them stays as it is for all of the run: what is never compacted, or never limited, is whole in
-    the end, and checked more closely."""
+    """Draw the settings that operators change. All others keep their values for the whole run: partitions that are
+    never compacted or never limited are complete at the end, and are checked more strictly."""
     if rng.random() < 0.4:
         return ()
     settings = SEGMENTS
@@ -200,7 +200,7 @@ def _draw_settings(rng: Rng, policies: tuple[str, ...], flush_mode: str) -> Sett
 
 
 def _draw_pace(rng: Rng) -> tuple[int, int]:
-    """How long, and how often something happens: a storm, or trouble with time to recover in between."""
+    """Draw a duration and an interval between faults: a storm, or faults with time to recover in between."""
     if rng.random() < 0.5:
         return rng.randint(6_000, 12_000), rng.choice([300, 600, 1_200])
     return rng.randint(12_000, 30_000), rng.choice([1_200, 2_500])
