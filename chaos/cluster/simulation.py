@@ -350,8 +350,8 @@ def simulate_cluster(
     on_made: Callable[[SimulatedCluster], None] = lambda cluster: None,
     story: Callable[[SimulatedCluster], Awaitable[None]] | None = None,
 ) -> ClusterRun:
-    """Run a cluster from `seed`. Pass it to `on_made`, for callers that print failures. `story` replaces random
-    faults."""
+    """Run a cluster from `seed`. Pass it to `on_made`, for callers that print failures. `story`, if given, replaces the
+    random faults."""
 
     async def main() -> ClusterRun:
         cluster = SimulatedCluster(seed, weather, selection)

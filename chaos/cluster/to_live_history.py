@@ -31,8 +31,7 @@ def live_history(
     now_us: int,
     internal_topics: Mapping[UUID, str],
 ) -> History:
-    """Convert `history`. `partitions` holds the final partitions inspected so far, and `internal_topics` names by
-    id."""
+    """Convert `history`. `partitions` holds the final partitions inspected so far; `internal_topics`, names by id."""
 
     def name_of(key: PartitionKey) -> TopicPartition:
         internal = internal_topics.get(key[0])

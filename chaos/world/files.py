@@ -195,7 +195,7 @@ class VirtualFiles:
         self._tree.file(path).flip_bit(byte, bit)
 
     def flip_random_bit(self, path_part: str = "") -> tuple[str, int, int] | None:
-        """Corrupt one bit of a file with `path_part` in its path. Return (path, byte, bit), or None if all are
+        """Corrupt a bit of a file whose path contains `path_part`. Return (path, byte, bit), or None if all are
         empty."""
         candidates = [(path, file) for path, file in self._tree.files() if path_part in path and file.content]
         if not candidates:

@@ -45,8 +45,7 @@ class GroupHistory:
     # -- ownership
 
     def took(self, member: GroupReader, key: PartitionKey) -> None:
-        """Note that a member reads a partition from now on. All others must have given it up, or lost their
-        sessions."""
+        """Note that a member reads a partition from now on. No other may: it gave it up, or its session is over."""
         self.counts["partitions taken"] += 1
         for other in self.members:
             is_free = other is member or key not in other.partitions

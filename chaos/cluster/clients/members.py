@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.3
 
 
 class MemberRecorder(RebalanceListener):
-    """The records that one member receives: exclusively per partition, from the group's committed offset, in order."""
+    """Checks the records of one member: exclusive partitions, from the group's committed offset, in order."""
 
     def __init__(self, name: str, consumer: Consumer, stage: ClientEnvironment) -> None:
         self.name = name

@@ -181,16 +181,14 @@ class SimulatedHost:
         loop.let_go_on(self._process, self._rng)
 
     def kill(self) -> None:
-        """Kill the process: none of its code runs from now on. The kernel keeps its data, and closes its
-        connections."""
+        """Kill the process: none of its code runs from now on. The kernel keeps its data and closes its connections."""
         self._end()
         self._world.network.crash(self.host)
         self.files.process_crash()
         self._has_ended()
 
     def lose_power(self) -> None:
-        """Cut the power, whether the node is up or not. Unsynced data is lost, kept, or partly kept. Peers notice
-        nothing."""
+        """Cut the power, whether the node is up or not. Unsynced data is lost, kept, or torn. Peers notice nothing."""
         if self.is_up:
             self._end()
         self._world.network.vanish(self.host)

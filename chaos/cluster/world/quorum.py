@@ -31,8 +31,8 @@ def missing_voters(hosts: Sequence[SimulatedHost], configuration: Configuration)
 
 
 def may_put_store_back(hosts: Sequence[SimulatedHost], host: SimulatedHost, copy: Content) -> bool:
-    """Return whether a voter's disk may be replaced by an old copy. One of three may, if all others know of a later
-    start."""
+    """Return whether a voter's disk may be replaced by an old copy: one of three may, if all others know of a later
+    start of the voter."""
     now = host.disk.content
     member, others = now.identity.member, [other for other in hosts if other.config.is_controller and other is not host]
     return (

@@ -27,8 +27,7 @@ from lograft.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The size of a loss: the numbers of files with unsynced changes, of unsynced name changes, and of changed
-    files."""
+    """The size of a loss: numbers of files with unsynced changes, of unsynced name changes, and of changed files."""
 
     unsynced_files: int
     unsynced_names: int

@@ -149,8 +149,7 @@ class LiveNemesis:
 
     @asynccontextmanager
     async def without_store(self, number: int) -> AsyncIterator[None]:
-        """Replace a controller's metadata disk by an empty one while it is down. The block begins once it is up
-        again."""
+        """Replace a controller's metadata disk by an empty one while it is down. The block begins after its restart."""
         async with self._hold([number], "process"), self.fault("lose metadata", f"node {number}"):
             await self._end([number])
             await self.cluster.beside(self.cluster.nodes[number].lose_store)
