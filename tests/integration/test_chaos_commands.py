@@ -11,7 +11,6 @@ from lograft.chaos.history.entries import Fault, FinalReplica, LeaderSeen, Send
 from lograft.chaos.live.run import read_run
 from lograft.chaos.live.stories.catalogue import SCENARIOS
 
-
 DEADLINE_SECONDS = 400
 
 
