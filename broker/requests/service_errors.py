@@ -16,7 +16,7 @@ class NotReadable(Exception):
 
     def __init__(self, offset: int, valid_start: int, valid_end: int | None) -> None:
         end = "not known yet" if valid_end is None else str(valid_end)
-        super().__init__(f"offset {offset} is not there: what can be read starts at {valid_start}, its end is {end}")
+        super().__init__(f"offset {offset} is out of range {valid_start} to {end}")
         self.valid_start = valid_start
         self.valid_end = valid_end
 
