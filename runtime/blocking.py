@@ -1,4 +1,4 @@
-"""Work that would block the loop, run off it."""
+"""Interfaces for work that would block the event loop, and so runs off it."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,20 +9,20 @@ Operation = TypeVar("Operation", contravariant=True)
 
 
 class Blocking(Protocol):
-    """Runs single functions off the loop: a thread pool in production, inline in simulation."""
+    """Runs single functions off the event loop: in a thread pool in production, inline in simulation."""
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run `function(*arguments)` off the loop and return its result. It must not touch state that the loop changes
-        meanwhile."""
+        """Run `function(*arguments)` off the event loop and return its result. It must not touch state that the loop
+        may change meanwhile."""
         ...
 
     async def close(self) -> None:
-        """Wait for running functions; refuse new ones."""
+        """Refuse new functions, and wait for running ones."""
         ...
 
 
 class Worker(Protocol, Generic[Operation]):
-    """Performs operations off the loop, in the order of their submission, all that wait at once.
+    """Performs operations off the event loop, in order of submission; each round takes all that are waiting.
 
     Its factory takes `perform(operations) -> result`, which runs off the loop, and `completed(result)`, which runs on
     the loop afterwards, in the same order. Neither may raise: an exception there ends the node.
@@ -33,7 +33,7 @@ class Worker(Protocol, Generic[Operation]):
         ...
 
     async def close(self) -> None:
-        """Wait until every submitted operation is performed and `completed` was called for it."""
+        """Wait until all submitted operations are performed and `completed` has been called for them."""
         ...
 
 
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 
 class WorkerFactory(Protocol):
-    """Makes a worker: a thread in production, delayed callbacks in simulation."""
+    """Creates a worker: a thread in production, delayed callbacks in simulation."""
 
     def __call__(self, name: str, perform: Callable[[list[Any]], R], completed: Callable[[R], None]) -> Worker[Any]: ...
 
@@ -49,10 +49,10 @@ class WorkerFactory(Protocol):
 async def run_to_end(
     blocking: Blocking, function: Callable[..., T], *arguments: Any, dispose: Callable[[T], None] | None = None
 ) -> T:
-    """Like `run_blocking`, but return only after `function` has: a cancelled caller waits for it first.
+    """Call `run_blocking`, and return only after `function` has returned, even if the caller is cancelled.
 
     Use it for functions that must not outlive their caller, or whose failure must not be lost: a failure takes
-    precedence over the cancellation. The result of a cancelled call is passed to `dispose`.
+    precedence over the cancellation. Pass the result of a cancelled call to `dispose`.
     """
     work = asyncio.ensure_future(blocking.run_blocking(function, *arguments))
     try:

@@ -9,7 +9,7 @@ __all__ = ["Clock", "LoopClock", "until_beat_ms", "wall_ns"]
 
 
 class Clock(Protocol):
-    """Two readings and a wait. Durations are measured with `monotonic_ms`; `wall_ms` is for people and timestamps."""
+    """Two readings and a wait. Measure durations with `monotonic_ms`; use `wall_ms` for display and timestamps."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970 (UTC). May jump."""
@@ -20,7 +20,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_seconds(self) -> float:
-        """Like `monotonic_ms`, in full resolution: for measurements, not for decisions."""
+        """The monotonic time in full resolution: for measurements, not for decisions."""
         ...
 
     async def sleep_ms(self, duration_ms: float) -> None:
@@ -29,9 +29,9 @@ class Clock(Protocol):
 
 
 def until_beat_ms(now_ms: int, period_ms: int) -> int:
-    """Return how long until the next beat, from 1 ms to `period_ms`, for periodic work.
+    """Return the time until the next beat, from 1 ms to `period_ms`, for periodic work.
 
-    All periodic work of a node shares one rhythm: waking up costs an idle node more than the work.
+    All periodic work of a node shares the same beats, because waking up costs an idle node more than the work itself.
     """
     return period_ms - now_ms % period_ms
 

@@ -1,7 +1,7 @@
-"""The disk as small interfaces: blocking calls, each of which may fail and is a place to crash.
+"""The disk as small interfaces of blocking calls. Each call may fail, and is a crash point in simulation.
 
-They block, so a node calls them from a disk writer (`disk/disk_writer.py`) or through `run_blocking`, never from its
-loop. The exception is `File.read_cached`, for reads that memory can answer.
+Because they block, a node makes these calls in a disk writer (`disk/disk_writer.py`) or with `run_blocking`, never on
+its event loop. The exception is `File.read_cached`, for reads from memory.
 """
 
 import errno
@@ -51,15 +51,16 @@ class File(Protocol):
         ...
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
-        """Write all of `buffers` in order from `position` on. Durable only after `sync`."""
+        """Write all of `buffers` in order, from `position`. Durable only after `sync`."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
-        """`size` bytes from `position` on; fewer only where the file ends."""
+        """Return `size` bytes from `position`, or fewer if the file ends before."""
         ...
 
     def read_cached(self, position: int, size: int) -> bytes | None:
-        """Like `read`, but never wait for the disk: return None if a part is not in memory, or if that is unknown."""
+        """Read like `read`, but never wait for the disk. Return None if a part is not in memory, or if that is
+        unknown."""
         ...
 
     def sync(self) -> None:
@@ -71,7 +72,7 @@ class File(Protocol):
         ...
 
     def size(self) -> int:
-        """Return the present size in bytes."""
+        """Return the current size in bytes."""
         ...
 
     def close(self) -> None:
@@ -86,7 +87,7 @@ class Lock(Protocol):
 
 
 class Files(Protocol):
-    """A file system. Failures are `OSError`, with the errno that Linux would give."""
+    """A file system. Calls raise `OSError`, with the errno that Linux would report."""
 
     def open(self, path: str) -> File:
         """Open an existing file for reading and writing. Raise FileNotFoundError if there is none."""
@@ -128,11 +129,11 @@ class Files(Protocol):
         ...
 
     def sync_all(self, files: Sequence[File]) -> None:
-        """Sync each of `files`, several in parallel where that is faster. Raise if one failed."""
+        """Sync all `files`, in parallel where that is faster. Raise if any sync failed."""
         ...
 
     def lock(self, path: str) -> Lock:
-        """Take the exclusive lock on `path` (made if missing), or raise `FileLocked` at once."""
+        """Take the exclusive lock on `path`, which is created if missing, or raise `FileLocked` at once."""
         ...
 
     def free_bytes(self, path: str) -> int:
@@ -154,7 +155,7 @@ def read_whole(files: Files, path: str) -> bytes:
 
 
 def replace_file(files: Files, path: str, content: Buffer) -> None:
-    """Durably give `path` the content `content`: after a crash it has either the old content or the new, complete."""
+    """Durably replace the content of `path`. After a crash it has either the whole old or the whole new content."""
     temporary = path + ".tmp"
     file = files.create(temporary)
     try:

@@ -1,7 +1,7 @@
-"""The network as streams of messages (bytes) between a connection's two ends.
+"""The network as streams of messages (bytes) between the two ends of a connection.
 
-One interface, two worlds: gRPC in production (`grpc_network.py`), virtual links in simulation. A method is a gRPC
-method path such as `/lograft.v1.Log/Produce`; a unary call is a stream with one message each way.
+gRPC implements it in production (`production/grpc_network.py`), virtual links in simulation. A method is a gRPC method
+path such as `/lograft.v1.Log/Produce`; a unary call is a stream with one message each way.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 
 class Status(Enum):
-    """The gRPC status codes that end a stream, as far as we use them."""
+    """The gRPC status codes that may end a stream here."""
 
     CANCELLED = 1
     UNKNOWN = 2
@@ -95,11 +95,12 @@ class Stream(Protocol):
     """
 
     async def send(self, message: bytes) -> None:
-        """Send one message; wait while the other end does not keep up. Raise StreamError if the stream has ended."""
+        """Send one message, and wait while the other end does not keep up. Raise StreamError if the stream has
+        ended."""
         ...
 
     async def receive(self) -> bytes | None:
-        """Return the next message; None if the other end has finished sending. Raise StreamError if the stream ended
+        """Return the next message, or None if the other end has finished sending. Raise StreamError if the stream ended
         with an error."""
         ...
 
@@ -108,7 +109,7 @@ class Stream(Protocol):
         ...
 
     def reset(self) -> None:
-        """Drop the stream at once, both ways; the other end sees CANCELLED (a handler is cancelled)."""
+        """Drop the stream at once, in both directions. The other end gets CANCELLED; a handler is cancelled."""
         ...
 
     @property
@@ -118,7 +119,7 @@ class Stream(Protocol):
 
 
 class Connection(Protocol):
-    """One connection to an address. Once broken it stays broken; connect again for a new one."""
+    """One connection to an address. A broken connection stays broken: connect again for a new one."""
 
     def open(self, method: str) -> Stream:
         """Open a stream. Errors of the method or the connection surface at its first `receive`."""
@@ -146,11 +147,12 @@ PanicHandler: TypeAlias = Callable[[BaseException], None]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of a server's connections: in total, and per address (which may be exceeded briefly).
+    """Limits of a server's connections: in total, and per address, which may be exceeded briefly.
 
-    `unread_bytes`: how much may have come that no handler has received, of all together; those that sent the most are
-    ended beyond that. None: any amount. `believed`: the peers that this leaves out, as streams name them; called from
-    another thread. `message_bytes`: the largest message that is received."""
+    `unread_bytes`: the most bytes, of all connections together, that may have arrived without a handler receiving them;
+    beyond that, the server ends the connections with the most. None for no limit. `believed`: returns the peers, named
+    as streams name them, that this limit exempts; called from another thread. `message_bytes`: the largest message
+    accepted."""
 
     total: int
     per_address: int
@@ -174,11 +176,11 @@ class Server(Protocol):
 
     @property
     def address(self) -> str:
-        """`host:port` as bound (a port of 0 is replaced by the real one)."""
+        """`host:port` as bound, with the actual port if 0 was requested."""
         ...
 
     async def stop(self, grace_ms: int = 0) -> None:
-        """Refuse new streams, let open ones finish for `grace_ms`, then cancel them. Return once all are closed."""
+        """Refuse new streams, give open ones `grace_ms` to finish, then cancel them. Return once all are closed."""
         ...
 
 
@@ -186,7 +188,8 @@ class Network(Protocol):
     """Opens connections and listens for them."""
 
     async def connect(self, address: str, timeout_ms: int = 3000) -> Connection:
-        """Return a live connection to `host:port`. Raise ConnectFailed, at once if refused, else after `timeout_ms`."""
+        """Return a live connection to `host:port`. Raise ConnectFailed, at once if refused, otherwise after
+        `timeout_ms`."""
         ...
 
     async def serve(
@@ -196,9 +199,8 @@ class Network(Protocol):
         on_panic: PanicHandler,
         limits: ConnectionLimits | None = None,
     ) -> Server:
-        """Listen on `host:port` and serve each method by its handler, others with UNIMPLEMENTED. May raise
-        AddressInUse.
+        """Listen on `host:port`, and serve each method with its handler. Raise AddressInUse if that is impossible.
 
-        Close connections beyond the limits at once.
+        Answer other methods with UNIMPLEMENTED. Close connections beyond the limits at once.
         """
         ...

@@ -13,7 +13,7 @@ class Rng(random.Random):
         return UUID(int=self.getrandbits(128), version=4)
 
     def secret_bytes(self, count: int) -> bytes:
-        """Return bytes that cannot be predicted from earlier output; in simulation, as predictable as the rest."""
+        """Return bytes that earlier output cannot predict. In simulation they are as predictable as all others."""
         return self.randbytes(count)
 
     def fork(self) -> "Rng":
@@ -22,7 +22,7 @@ class Rng(random.Random):
 
 
 class SystemRng(Rng):
-    """The production source. Its numbers are pseudo-random, its secrets come from the system."""
+    """The production source. Its numbers are pseudo-random; its secrets come from the operating system."""
 
     def secret_bytes(self, count: int) -> bytes:
         return os.urandom(count)

@@ -1,4 +1,4 @@
-"""Serving one stream: the meaning of a handler's outcome, the same over gRPC and in simulation."""
+"""Runs the handler of one stream and interprets its outcome, the same way over gRPC and in simulation."""
 
 import asyncio
 from typing import Protocol
@@ -13,7 +13,7 @@ class ServedStream(Stream, Protocol):
 
 
 async def run_handler(handler: Handler, stream: ServedStream, on_panic: PanicHandler) -> StreamError | None:
-    """Serve one stream. Return the error to end it with, or None on success."""
+    """Run the handler. Return the error to end the stream with, or None on success."""
     try:
         await handler(stream)
     except StreamError as error:
@@ -31,13 +31,13 @@ async def run_handler(handler: Handler, stream: ServedStream, on_panic: PanicHan
 
 
 def _without_frames(error: StreamError) -> StreamError:
-    """Return the same exception without its frames, which would keep alive what the handler received."""
+    """Return the same exception without its frames, which would keep the handler's messages in memory."""
     return StreamError(error.status, error.message, error.detail)
 
 
 def _stream_error_in(error: Exception) -> StreamError | None:
-    """Return the first stream error of a group that has only those, as a handler with a task group raises; else
-    None."""
+    """Return the first stream error of a group that contains only those, as a handler with a task group raises.
+    Otherwise return None."""
     if isinstance(error, ExceptionGroup):
         inner = [_stream_error_in(one) for one in error.exceptions]
         return inner[0] if None not in inner else None

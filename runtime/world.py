@@ -1,4 +1,4 @@
-"""The outside world of a node: `Runtime` is the one argument through which effects come in."""
+"""The outside world of a node. All effects of a node go through one argument, its `Runtime`."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from lograft.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """`production.node_runtime.production_runtime` makes the production one, `lograft.chaos` a simulated one."""
+    """Created by `production.node_runtime.production_runtime`, or by `lograft.chaos` for simulations."""
 
     clock: Clock
     rng: Rng

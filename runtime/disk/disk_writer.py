@@ -1,7 +1,7 @@
-"""The ordered disk writer of one data directory: appends return at once, and all waiting callers share an fsync.
+"""The ordered disk writer of one data directory: appends return at once, and waiting callers share an fsync.
 
-All writes to a directory go through its one writer, in the order of the calls. It performs operations that queued up
-while the disk was busy together: writes to one file become one, and each file is synced once.
+All writes to a directory go through its one writer, in order of the calls. The writer performs operations that queued
+up while the disk was busy as one round: it merges writes to the same file, and syncs each file once.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 
 class DiskFailed(Exception):
-    """A write or an fsync failed. The content of the disk is unknown, so nothing more is written to this directory."""
+    """Raised when a write or an fsync failed. The content of the disk is unknown, so the writer writes nothing more to
+    this directory."""
 
     def __init__(self, path: str, cause: OSError) -> None:
         super().__init__(f"writing to {path} failed, and writing to its directory has ended: {cause}")
@@ -28,19 +29,19 @@ class DiskFailed(Exception):
 
 
 class AppendObserver(Protocol):
-    """Receives the outcome of a file's appends, on the loop."""
+    """Receives the outcome of a file's appends, on the event loop."""
 
     def on_progress(self, file: "AppendFile") -> None:
-        """`file.written` or `file.synced` advanced."""
+        """Note that `file.written` or `file.synced` has advanced."""
         ...
 
     def on_disk_failed(self, error: DiskFailed) -> None:
-        """Pending appends will never be written or synced."""
+        """Note that pending appends will never be written or synced."""
         ...
 
 
 class AppendFile:
-    """A file that grows through a writer, as the loop sees it: `synced <= written <= appended`, all in bytes."""
+    """The event loop's view of a file that grows through a writer: `synced <= written <= appended`, all in bytes."""
 
     __slots__ = ("appended", "generation", "observer", "opened", "path", "synced", "written")
 
@@ -107,7 +108,7 @@ class _Retry:
 
 @dataclass(slots=True, eq=False)
 class _StopWaiting:
-    """From now on, a full disk ends writing."""
+    """Let a full disk end writing from now on."""
 
 
 class _Ended(Exception):
@@ -129,7 +130,7 @@ class _Progress:
 
 @dataclass(slots=True, eq=False)
 class _Outcome:
-    """The outcome of one round, built off the loop and then handed to it."""
+    """The outcome of one round, built off the event loop and then handed to it."""
 
     opened: list[tuple[AppendFile, File]] = field(default_factory=list)
     progress: dict[AppendFile, _Progress] = field(default_factory=dict)
@@ -141,7 +142,7 @@ class _Outcome:
 
 
 class _Round:
-    """Performs one list of operations. Runs off the loop; touches only the handles and its own outcome."""
+    """Performs one list of operations. Runs off the event loop, and touches only the handles and its own outcome."""
 
     def __init__(self, files: Files, handles: dict[AppendFile, File]) -> None:
         self._files = files
@@ -240,13 +241,13 @@ class _Round:
 
 
 class DiskWriter:
-    """Writes to one directory, in order. Lives on the loop; the disk work runs off it.
+    """Writes to one directory, in order. Used on the event loop; the disk work runs off it.
 
-    The first failure ends writing permanently (`failure` says why): after a failed fsync the kernel may have dropped
+    The first failure ends writing permanently, and `failure` has the reason: after a failed fsync the kernel may drop
     the data and report success for the next fsync, so no later write could be trusted. The writer calls `sync_failed`
-    off the loop before it reports a failed sync. A shortage of descriptors is not a failure: the writer waits until it
-    is over. Nor is a full disk: the refused operation and all behind it wait for `retry`, and the writer calls
-    `on_refused`.
+    off the event loop before it reports a failed sync. A shortage of descriptors is not a failure: the writer waits
+    until it is over. Nor is a full disk: the refused operation and all later ones wait for `retry`, and the writer
+    calls `on_refused`.
     """
 
     def __init__(
@@ -261,9 +262,9 @@ class DiskWriter:
         self._directory = directory
         self._max_queued_bytes = max_queued_bytes
         self._sync_failed = sync_failed
-        self._handles: dict[AppendFile, File] = {}  # the worker's own: only rounds touch it
-        self._backlog: list[Any] = []  # the worker's own: operations that wait for disk space
-        self._dead: DiskFailed | None = None  # the worker's own view of `failure`
+        self._handles: dict[AppendFile, File] = {}  # of the worker: only rounds touch it
+        self._backlog: list[Any] = []  # of the worker: operations that wait for disk space
+        self._dead: DiskFailed | None = None  # the worker's view of `failure`
         self._open: dict[AppendFile, None] = {}
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._worker = make_worker(f"disk {directory}", self._perform, self._completed)
@@ -273,12 +274,12 @@ class DiskWriter:
         self.is_stalled = False  # operations wait for disk space
         self.on_refused: Callable[[], None] = lambda: None
         self._is_impatient = False
-        self._gives_up = False  # the worker's own view of that
+        self._gives_up = False  # the worker's view of `_is_impatient`
 
     # -- files
 
     def create(self, path: str, observer: AppendObserver) -> AppendFile:
-        """Return a new, empty file. Its name is durable before anything in it is reported written."""
+        """Return a new, empty file. Its name is durable before the writer reports any of its data as written."""
         self._check()
         file = AppendFile(path, 0, observer, opened=None)
         self._open[file] = None
@@ -286,7 +287,7 @@ class DiskWriter:
         return file
 
     def adopt(self, handle: File, size: int, observer: AppendObserver) -> AppendFile:
-        """Return an existing file of `size` durable bytes, to be appended to from now on."""
+        """Return a file for appends to an existing file with `size` durable bytes."""
         self._check()
         file = AppendFile(handle.path, size, observer, opened=handle)
         self._open[file] = None
@@ -312,13 +313,13 @@ class DiskWriter:
     # -- operations
 
     def append(self, file: AppendFile, buffers: Sequence[Buffer], *, sync: bool) -> int:
-        """Queue `buffers` for the end of `file`. Return the position after them.
+        """Queue `buffers` for the end of `file`. Return their position.
 
         With `sync`, fsync them as soon as they are written. The file's observer reports progress.
         """
         self._check()
         position = file.appended
-        end = position + sum(map(len, buffers))  # bytes, as every buffer here is one of bytes
+        end = position + sum(map(len, buffers))  # the length in bytes, because all buffers here hold bytes
         file.appended = end
         self.queued_bytes += end - position
         self._worker.submit(_Append(file, file.generation, position, buffers, end, sync))
@@ -330,7 +331,8 @@ class DiskWriter:
         self._worker.submit(_Sync(file, file.generation, file.appended))
 
     def truncate(self, file: AppendFile, size: int) -> "asyncio.Future[None]":
-        """Truncate `file` to `size` after its queued operations. The result resolves when the truncation is durable."""
+        """Truncate `file` to `size` after its queued operations. Return a future that completes when the truncation is
+        durable."""
         self._check()
         assert size <= file.appended
         file.generation += 1
@@ -342,14 +344,14 @@ class DiskWriter:
         return done
 
     def call(self, action: Callable[[], T]) -> "asyncio.Future[T]":
-        """Run `action` off the loop, in the order of the queue."""
+        """Run `action` off the event loop, in order of the queue. Return a future of its result."""
         self._check()
         done = self._future()
         self._worker.submit(_Call(action, done))
         return done
 
     def enqueue(self, action: Callable[[], object]) -> None:
-        """Like `call`, for callers that do not wait: a failure becomes the writer's `failure`."""
+        """Run `action` like `call`, for callers that do not wait. A failure becomes the writer's `failure`."""
         self._check()
         self._worker.submit(_Call(action, None))
 
@@ -368,9 +370,9 @@ class DiskWriter:
             self._worker.submit(_Retry())
 
     def stop_waiting(self) -> None:
-        """From now on a full disk ends writing, and operations that wait for space are given up. Call before closing.
+        """Let a full disk end writing from now on, and give up operations that wait for space. Call it before closing.
 
-        Only waiting callers get an error, not observers: the directory has not failed, it is left as by a crash.
+        Only waiting callers get an error, not observers: the directory has not failed, and is left as after a crash.
         """
         if not self._is_impatient:
             self._is_impatient = True
@@ -384,13 +386,13 @@ class DiskWriter:
             await waiter
 
     async def close(self) -> None:
-        """Wait until everything queued is performed. Owners close their files themselves."""
+        """Wait until all queued operations are performed. Owners close their files themselves."""
         await self._worker.close()
 
     # -- the two sides
 
     def _perform(self, operations: list[Any]) -> _Outcome:
-        """Carry out one round, off the loop."""
+        """Perform one round, off the event loop."""
         self._gives_up |= any(isinstance(one, _StopWaiting) for one in operations)
         operations = [*self._backlog, *(one for one in operations if not isinstance(one, _Retry | _StopWaiting))]
         self._backlog = []
@@ -425,7 +427,7 @@ class DiskWriter:
         return outcome
 
     def _completed(self, outcome: _Outcome) -> None:
-        """Report the outcome of a round, on the loop."""
+        """Report the outcome of a round, on the event loop."""
         self.queued_bytes -= outcome.appended_bytes
         self.is_stalled = outcome.refused is not None
         for seconds in outcome.sync_seconds:

@@ -1,4 +1,4 @@
-"""The machine's own file system, as `files.Files`."""
+"""The operating system's files, as `files.Files`."""
 
 import ctypes
 import errno
@@ -17,14 +17,15 @@ _CLOSED = (
 )  # no kernel assigns this number, and every call with it fails with EBADF (some calls raise ValueError for -1)
 _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS}
 
-# `sync_all`: jbd2 commits many files' metadata in one go if they ask together. Measured on ext4, one by one and four at
-# a time: 10 files 2.9 and 1.8 ms, 50 files 12.6 and 6.1 ms; up to four files waking the threads costs what it gains.
+# `sync_all`: jbd2 commits the metadata of files that are synced together at once. Measured on ext4, one by one against
+# four at a time: 10 files 2.9 and 1.8 ms, 50 files 12.6 and 6.1 ms. Up to four files, waking threads costs as much as
+# it saves.
 _SYNC_THREADS = 4
 _SYNC_INLINE_FILES = 4
 
-# `read_cached` needs `preadv`, the one call with RWF_NOWAIT, and that fills a buffer we bring. A `bytearray` copied
-# to `bytes` costs 100 us a MiB where `pread` costs 55 (zeroing, then the copy). Filling a fresh, still private `bytes`
-# object through the C API, which that API allows, costs 60: the 1.5 us more of three foreign calls pay from here on.
+# `read_cached` needs `preadv`, the only call with RWF_NOWAIT, which fills a given buffer. A `bytearray` copied to
+# `bytes` costs 100 us per MiB (zeroing, then the copy) where `pread` costs 55. Filling a new, still private `bytes`
+# object through the C API, which permits that, costs 60. Its three foreign calls add 1.5 us, worthwhile from this size.
 _FILL_IN_PLACE_BYTES = 32 * 1024
 _WRITABLE = 0x200  # PyBUF_WRITE
 
@@ -40,7 +41,7 @@ _view_of: Callable[[int, int, int], memoryview] = ctypes.PYFUNCTYPE(
 
 
 class OsFile:
-    """An open descriptor. Calls may come from any thread; `close` from its owner, when no other call is running."""
+    """An open descriptor. Any thread may call it; only the owner may call `close`, when no other call is running."""
 
     __slots__ = ("_can_read_cached", "_descriptor", "_path")
 
@@ -54,12 +55,12 @@ class OsFile:
         return self._path
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
-        # One call even without buffers, which detects a closed file.
+        # Make one call even without buffers, to detect a closed file.
         for start in range(0, len(buffers) or 1, _BUFFERS_PER_WRITE):
             position += self._write_some(position, buffers[start : start + _BUFFERS_PER_WRITE])
 
     def _write_some(self, position: int, buffers: Sequence[Buffer]) -> int:
-        """Write `buffers`, no more of them than one call accepts. Return the number of bytes."""
+        """Write `buffers`, at most as many as one call accepts. Return the number of bytes."""
         size = sum(map(_byte_size, buffers))
         written = os.pwritev(self._descriptor, buffers, position)
         if written < size:
@@ -98,12 +99,12 @@ class OsFile:
         except OSError as error:
             if error.errno not in _NOT_SUPPORTED:
                 raise
-            # A property of the file system; asking again would cost a call and an exception for every read.
+            # The file system does not support it; retrying would cost a call and an exception for each read.
             self._can_read_cached = False
             return None
         if count == size:
             return data
-        # Short because the file ends there, or because the rest is not in memory.
+        # The read is short because the file ends there, or because the rest is not in memory.
         return data[:count] if position + count >= self.size() else None
 
     def sync(self) -> None:
@@ -119,7 +120,7 @@ class OsFile:
         return os.fstat(self._descriptor).st_size
 
     def inode(self) -> int:
-        """The inode number, which identifies the file whatever its names."""
+        """Return the inode number, which identifies the file regardless of its names."""
         return os.fstat(self._descriptor).st_ino
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class OsFile:
 
 
 class OsLock:
-    """A `flock`, which the kernel drops with the descriptor, so also when the process is killed."""
+    """A `flock`, which the kernel releases with the descriptor, and so also when the process is killed."""
 
     __slots__ = ("_file",)
 
@@ -142,7 +143,7 @@ class OsLock:
 
 
 class OsFiles:
-    """The file system the process sees."""
+    """The file system of this process."""
 
     def __init__(self) -> None:
         self._mutex = Mutex()

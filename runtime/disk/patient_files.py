@@ -1,4 +1,4 @@
-"""Files that wait for a free descriptor instead of failing, for the writer of a data directory."""
+"""Files that wait for a free descriptor instead of failing, for a data directory's writer."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ def _pause() -> None:
 
 
 class PatientFiles:
-    """Like `files`, but retries calls that need a descriptor until one is free.
+    """Wraps `files`, and retries calls that need a descriptor until one is free.
 
-    An operation of several steps then either completes or fails because of the disk: a process out of descriptors is no
-    reason to distrust a disk. Blocks; for threads off the loop.
+    So an operation of several steps either completes or fails because of the disk: a process without free descriptors
+    is no reason to distrust a disk. Blocks, so use it only off the event loop.
     """
 
     def __init__(self, files: Files, pause: Callable[[], None] = _pause) -> None:

@@ -1,6 +1,6 @@
-"""Clocks that are wrong on demand: the calendar jumps, and time passes faster or slower than it should.
+"""Clocks that are wrong on demand: the wall clock jumps, and time passes too fast or too slowly.
 
-For tests of whole clusters: see `fault_settings`.
+For tests of whole clusters: see `settings`.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from lograft.runtime.faults.settings import FaultSwitch
 
 
 class FaultyClock(LoopClock):
-    """The calendar is as wrong as the switch says; of the loop's time, the loop sees to that."""
+    """Shifts the wall clock by the switch's offset. `run_loop_at_rate` changes the rate of the event loop's time."""
 
     def __init__(self, switch: FaultSwitch) -> None:
         self._switch = switch
@@ -22,7 +22,8 @@ class FaultyClock(LoopClock):
 
 
 class _PacedTime:
-    """Passes `rate` times as fast as `true_time`, from whatever it was when the rate changed: it never goes back."""
+    """A time that passes `rate` times as fast as `true_time`. It continues from its value when the rate changes, so it
+    never goes back."""
 
     def __init__(self, true_time: Callable[[], float], rate: Callable[[], float]) -> None:
         self._true_time = true_time
@@ -39,7 +40,7 @@ class _PacedTime:
 
 
 def run_loop_at_rate(loop: asyncio.AbstractEventLoop, rate: Callable[[], float]) -> None:
-    """From now on the loop's time, and all its timers, go at this rate, which may change."""
+    """Make the event loop's time, and all its timers, pass at this rate, which may change."""
     paced = _PacedTime(loop.time, rate)
     selector: Any = getattr(loop, "_selector", None)
     assert selector is not None, "only a loop with a selector can be told how long to wait"

@@ -1,7 +1,7 @@
-"""The machine's file system with faults on demand: it is slow, full, fails to sync; and keeps a journal by which all
-that was not synced can be undone after the process was killed, as if the machine had lost power.
+"""The operating system's files with faults on demand: slow, full, or failing to sync.
 
-For tests of whole clusters: see `fault_settings`.
+It also keeps a journal of unsynced changes. After the process is killed, the journal can undo them, as if the machine
+had lost power. For tests of whole clusters: see `settings`.
 """
 
 import errno
@@ -32,7 +32,7 @@ _SEEDS = 2**32
 
 
 class FaultyFile:
-    """An open file, all of whose changes are in the journal before they are made."""
+    """An open file. The journal has each change before it is made."""
 
     __slots__ = ("_file", "_files", "_inode")
 
@@ -68,24 +68,24 @@ class FaultyFile:
 
 
 class FaultyFiles(OsFiles):
-    """`switch` says what is wrong. What was changed and is not durable is noted in its directory, which has to be on
-    the same file system as all that is changed."""
+    """`switch`: the current faults. Its directory holds the journal of changes that are not durable, and must be on the
+    same file system as all changed files."""
 
     def __init__(self, switch: FaultSwitch) -> None:
         super().__init__()
         self._switch = switch
         self._dice = SystemRandom()
-        self._changing = RLock()  # a change is announced and made before the next one is announced
+        self._changing = RLock()  # held while a change is announced and made
         self._journal = UndoJournal(switch.directory)
 
-    # -- what files ask for
+    # -- operations of files
 
     def write(self, file: File, inode: int, position: int, buffers: Sequence[Buffer]) -> None:
         self._delay(self._switch.settings.write_delay_ms)
         data = b"".join(buffers)
         with self._changing:
             if self._switch.settings.is_full:
-                # Some of it fits, as it does on a disk that is filled to the last block.
+                # A part of it fits, as on a disk that is filled to the last block.
                 data, is_cut = data[: self._dice.randint(0, len(data))], True
             else:
                 is_cut = False
@@ -139,7 +139,7 @@ class FaultyFiles(OsFiles):
         return FaultyFile(self, file, file.inode())
 
     def _make(self, path: str) -> File:
-        """Its number is known before anybody sees it."""
+        """Create a file in the staging directory, so that its inode number is known before it gets its name."""
         _inode_of_directory(path)
         staged = self._journal.staged()
         super().create(staged).close()
@@ -151,7 +151,7 @@ class FaultyFiles(OsFiles):
         self._rename(Named(self._journal.next_number(), (step,), is_new=True), lambda: os.rename(staged, path))
 
     def _rename(self, event: Named, change: Callable[[], None]) -> None:
-        """Announce a change of names, and make it."""
+        """Announce a change of names, make it, and retract it if it fails."""
         self._journal.add(event)
         try:
             change()
@@ -176,7 +176,7 @@ class FaultyFiles(OsFiles):
         with self._changing:
             moved, replaced = inode_at(old), inode_at(new)
             if moved is None or moved == replaced or _will_fail(old, new):
-                os.rename(old, new)  # and says so
+                os.rename(old, new)  # the kernel raises the error, if any
                 return
             steps = (
                 NameStep(_inode_of_directory(old), old, moved, None),
@@ -194,7 +194,7 @@ class FaultyFiles(OsFiles):
         with self._changing:
             inode = inode_at(path)
             if inode is None or os.path.isdir(path):
-                os.unlink(path)  # and says so
+                os.unlink(path)  # the kernel raises the error
                 return
 
             def change() -> None:
@@ -208,14 +208,14 @@ class FaultyFiles(OsFiles):
         with self._changing:
             inode = inode_at(path)
             if inode is None or not os.path.isdir(path) or os.listdir(path):
-                os.rmdir(path)  # and says so
+                os.rmdir(path)  # the kernel raises the error
                 return
             step = NameStep(_inode_of_directory(path), path, inode, None)
             self._rename(Named(self._journal.next_number(), (step,)), lambda: self._bury(path, inode))
 
     def _bury(self, path: str, inode: int) -> None:
-        """Its name may come back, if the change is not durable when the machine loses power. A directory is moved,
-        which takes its name away; a file has two names for a while."""
+        """Keep a file or directory in the graveyard, because its name returns if the machine loses power before the
+        change is durable. Moving a directory removes its name; a file has two names for a while."""
         grave = self._journal.grave(inode)
         if os.path.isdir(path):
             os.rename(path, grave)
@@ -261,7 +261,7 @@ class FaultyFiles(OsFiles):
 
 
 def _will_fail(old: str, new: str) -> bool:
-    """What the kernel refuses is to be refused before anything is announced or buried."""
+    """Return whether the kernel will refuse the rename, so that nothing is announced or buried before."""
     if os.path.isdir(old):
         is_within = os.path.realpath(new).startswith(os.path.realpath(old) + "/")
         return is_within or (os.path.exists(new) and (not os.path.isdir(new) or bool(os.listdir(new))))
@@ -269,7 +269,7 @@ def _will_fail(old: str, new: str) -> bool:
 
 
 def _inode_of_directory(path: str) -> int:
-    """Of the one that has the name; raises what the kernel would."""
+    """Return the inode number of the path's parent directory. Raise the error that the kernel would raise."""
     status = os.stat(parent_of(path))
     if not os.path.isdir(parent_of(path)):
         raise _os_error(errno.ENOTDIR, path)

@@ -1,7 +1,7 @@
-"""What is wrong with a node's machine at the moment, as whoever tests it says, in a file that may change at any time.
+"""The current faults of a node's machine, set by a test in a file that may change at any time.
 
-`LOGRAFT_FAULTS` names the directory with that file. It is for tests of whole clusters alone: a node without the
-variable knows nothing of all this, and does not even import it.
+`LOGRAFT_FAULTS` names the directory with that file. It is only for tests of whole clusters: without the variable, a
+node does not even import this package.
 """
 
 import json
@@ -16,10 +16,12 @@ _LOOK_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class FaultSettings:
-    """`boot_id`: of the machine; empty: its own. `is_full`: no more bytes fit. `fails_syncs`: they raise EIO.
-    `lies_about_syncs`: they return, and nothing is durable; no promise holds on such a disk. Each write or sync takes
-    up to so much longer. `wall_offset_ms`: how wrong the calendar is. `clock_rate`: how fast time passes for the
-    node."""
+    """Faults of one machine.
+
+    `boot_id`: the simulated boot id; empty for the real one. `is_full`: the disk accepts no more bytes. `fails_syncs`:
+    syncs raise EIO. `lies_about_syncs`: syncs return, but nothing becomes durable; no guarantee holds on such a disk.
+    `write_delay_ms`, `sync_delay_ms`: the most extra time of a write or sync. `wall_offset_ms`: the error of the wall
+    clock. `clock_rate`: how fast time passes for the node."""
 
     boot_id: str = ""
     is_full: bool = False
@@ -32,7 +34,7 @@ class FaultSettings:
 
 
 def read_settings(directory: str) -> FaultSettings:
-    """Without a file, nothing is wrong."""
+    """Return the settings in the directory; without a file, return those without faults."""
     try:
         with open(f"{directory}/{SETTINGS_FILE}", encoding="utf-8") as file:
             return FaultSettings(**json.load(file))
@@ -41,7 +43,7 @@ def read_settings(directory: str) -> FaultSettings:
 
 
 def write_settings(directory: str, settings: FaultSettings) -> None:
-    """At once and whole, for whoever reads at that moment."""
+    """Replace the settings atomically, so that concurrent readers see a complete file."""
     temporary = f"{directory}/{SETTINGS_FILE}.new"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(asdict(settings), file)
@@ -49,7 +51,7 @@ def write_settings(directory: str, settings: FaultSettings) -> None:
 
 
 class FaultSwitch:
-    """The settings as they are, give or take a few milliseconds. From any thread."""
+    """The current settings, at most a few milliseconds old. May be used from any thread."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -69,7 +71,7 @@ class FaultSwitch:
         return self._settings
 
     def _version_now(self) -> tuple[int, int]:
-        """Each write of the settings makes another file."""
+        """Return a version of the settings: each write creates another file."""
         try:
             status = os.stat(f"{self.directory}/{SETTINGS_FILE}")
         except FileNotFoundError:

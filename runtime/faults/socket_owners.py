@@ -22,23 +22,23 @@ _LOOPBACK = socket.inet_aton("127.0.0.1") + bytes(12)
 
 
 class SocketOwners:
-    """Which of `processes()`, by id, owns a connection.
+    """Finds which of `processes()`, given by id, owns a connection.
 
-    A look at the files of all processes takes milliseconds, so what one look found is kept: it answers for every
-    connection that existed at that time. After a stall, thousands of callers may be waiting; a look for each of them
-    would take longer than they wait, and each would call again.
+    Scanning the files of all processes takes milliseconds, so it caches the result, which covers all connections that
+    existed at that time. After a stall, thousands of callers may be waiting. A scan for each of them would take longer
+    than they wait, and each would connect again.
     """
 
     def __init__(self, processes: Callable[[], Iterable[int]]) -> None:
         self._processes = processes
-        self._owners: dict[str, int] = {}  # of each socket, by its inode
+        self._owners: dict[str, int] = {}  # process ids by the inode of the socket
 
     def owner_of(self, port: int, peer_port: int) -> int | None:
-        """Return the process whose socket is bound to `port` and connected to `peer_port`; None if it is none of them,
-        or the caller has closed it."""
+        """Return the process whose socket is bound to `port` and connected to `peer_port`. Return None if it is none of
+        the processes, or if the caller has closed the socket."""
         try:
             inode = _inode_between(port, peer_port)
-        except OSError:  # no sock_diag here
+        except OSError:  # sock_diag is not available
             inode = _inode_of(port)
         if inode is None:
             return None
@@ -48,8 +48,8 @@ class SocketOwners:
 
 
 def _inode_between(port: int, peer_port: int) -> str | None:
-    """Return the inode of a loopback connection's socket; None if there is no such connection. Raise OSError if the
-    kernel does not answer such questions."""
+    """Return the inode of a loopback connection's socket, or None if there is no such connection. Raise OSError if the
+    kernel does not support the request."""
     ports = struct.pack("!HH", port, peer_port)
     family = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
     which = ports + _LOOPBACK + _LOOPBACK + struct.pack("=III", 0, _NO_COOKIE, _NO_COOKIE)
@@ -68,7 +68,7 @@ def _inode_between(port: int, peer_port: int) -> str | None:
     if kind != _SOCK_DIAG_BY_FAMILY:
         raise OSError(f"sock_diag answered with a message of type {kind}")
     (inode,) = struct.unpack_from("=I", answer, _INODE_AT)
-    return str(inode) if inode else None  # none: it is closed, and only waits for the last packets
+    return str(inode) if inode else None  # 0 if it is closed, and only waits for the last packets
 
 
 def _inode_of(port: int) -> str | None:
@@ -87,7 +87,7 @@ def _inode_of(port: int) -> str | None:
 
 
 def _sockets_of(process_id: int) -> list[str]:
-    """Return the inodes of a process's sockets; none if the process is gone."""
+    """Return the inodes of a process's sockets, or an empty list if the process has ended."""
     directory = f"/proc/{process_id}/fd"
     found = []
     try:

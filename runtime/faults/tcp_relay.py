@@ -1,4 +1,4 @@
-"""Passes TCP connections on to another address, as well or as badly as it is told: a network that fails on demand."""
+"""Relays TCP connections to another address: a network that fails on demand."""
 
 import asyncio
 import contextlib
@@ -12,18 +12,19 @@ from lograft.runtime.rng import Rng
 Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _CHUNK_BYTES = 64 * 1024
-_HELD_BYTES = 1024 * 1024  # on its way at a time, in one direction: then the sender has to wait
+_HELD_BYTES = 1024 * 1024  # the most in transit in one direction; beyond that the sender must wait
 
 
-_RESEND_MS = 200.0  # after which TCP sends again what was lost; twice as long each time
-_RESENT_AT_MOST = 6  # then it gives up
+_RESEND_MS = 200.0  # the delay before TCP resends lost data; it doubles each time
+_RESENT_AT_MOST = 6  # then TCP gives up
 
 
 @dataclass(slots=True)
 class RelayDirection:
-    """How the way in one direction is, at the moment. What does not pass waits, as behind a switch that is off, and
-    goes on when it is on again. What is lost, with probability `loss`, is sent again by TCP, so it comes late, and all
-    that follows with it; lost too often, it takes the connection along."""
+    """The current state of one direction.
+
+    While `passes` is False, data waits. `loss`: the probability of losing a chunk; TCP resends it, which delays all
+    that follows, and ends the connection after too many losses."""
 
     passes: bool = True
     delay_ms: float = 0.0
@@ -33,14 +34,14 @@ class RelayDirection:
 
 @dataclass(slots=True)
 class LinkState:
-    """How the way from one process to another is; `there` and `back` are seen from who connected."""
+    """The state of a link between two processes. `there`: from the connecting process. `back`: to it."""
 
     there: RelayDirection = field(default_factory=RelayDirection)
     back: RelayDirection = field(default_factory=RelayDirection)
 
 
 class RelayedConnection:
-    """One connection, and the way it takes."""
+    """One relayed connection."""
 
     def __init__(self, source: object, state: LinkState, changed: asyncio.Condition, rng: Rng) -> None:
         self.source = source
@@ -54,7 +55,7 @@ class RelayedConnection:
         ours: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         theirs: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
-        """Until either end is closed, or `cut`."""
+        """Relay until either end is closed, or until `cut`."""
         async with asyncio.TaskGroup() as group:
             self._tasks = [
                 group.create_task(self._pass_on(ours[0], theirs[1], self.state.there)),
@@ -64,12 +65,12 @@ class RelayedConnection:
             self.cut()
 
     def cut(self) -> None:
-        """Both ends find it broken."""
+        """Break the connection for both ends."""
         for task in self._tasks:
             task.cancel()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: RelayDirection) -> None:
-        """Each piece is as late as it is told, however many are on their way."""
+        """Relay one direction. Delay each chunk independently of how many are in transit."""
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_HELD_BYTES // _CHUNK_BYTES)
         loop = asyncio.get_running_loop()
 
@@ -95,7 +96,7 @@ class RelayedConnection:
             reading.cancel()
 
     async def _gets_through(self, way: RelayDirection) -> bool:
-        """After as many attempts as it takes."""
+        """Return True after the simulated retransmissions of a chunk, or False if TCP gives up."""
         for attempt in range(_RESENT_AT_MOST):
             if self._rng.random() >= way.loss:
                 return True
@@ -104,8 +105,10 @@ class RelayedConnection:
 
 
 class TcpRelay:
-    """From `listen` to `target`. `source_of` says who connects, by the port it comes from; `state_of` how the way from
-    there is: its answer is kept by the connection, and may be changed: then `tell_changed`. `rng`: what is lost."""
+    """Relays from `listen` to `target`.
+
+    `source_of`: returns the connecting process, by its port. `state_of`: returns the state of the link from there; the
+    connection keeps it, and its owner may change it, and then calls `tell_changed`. `rng`: decides losses."""
 
     def __init__(
         self,
@@ -123,10 +126,10 @@ class TcpRelay:
         self._server: asyncio.Server | None = None
         self._changed = asyncio.Condition()
         self._connections: set[RelayedConnection] = set()
-        self._serving: set[asyncio.Task[None]] = set()  # one a connection
+        self._serving: set[asyncio.Task[None]] = set()  # one per connection
 
     async def start(self) -> None:
-        """`AddressInUse` if somebody else listens there."""
+        """Start to listen. Raise `AddressInUse` if that is impossible."""
         host, _, port = self.listen.rpartition(":")
         try:
             self._server = await asyncio.start_server(self._connected, host, int(port))
@@ -134,7 +137,7 @@ class TcpRelay:
             raise AddressInUse(self.listen, str(error)) from None
 
     async def stop(self) -> None:
-        """Return when nothing of it is left."""
+        """Stop listening, and return when all connections have ended."""
         assert self._server is not None
         self._server.close()
         for task in self._serving:
@@ -144,12 +147,12 @@ class TcpRelay:
         await self._server.wait_closed()
 
     async def tell_changed(self) -> None:
-        """What waits looks again whether it gets through."""
+        """Make waiting connections check the state of their links again."""
         async with self._changed:
             self._changed.notify_all()
 
     def break_connections(self, whose: Callable[[object], bool]) -> int:
-        """Those of these sources; how many."""
+        """Break the connections from the chosen sources. Return how many."""
         chosen = [each for each in self._connections if whose(each.source)]
         for connection in chosen:
             connection.cut()
@@ -161,15 +164,15 @@ class TcpRelay:
         task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0)  # the loop reads whether the caller is still there
-        if _has_hung_up(reader):  # it gave up while the relay was busy: do not look for its process
+        await asyncio.sleep(0)  # let the loop detect whether the caller has hung up
+        if _has_hung_up(reader):  # it gave up while the relay was busy, so do not search for its process
             await _close(writer)
             return
         source = self._source_of(writer.get_extra_info("peername")[1])
         connection = RelayedConnection(source, self._state_of(source), self._changed, self._rng)
         self._connections.add(connection)
         try:
-            # As long as nothing gets there, nobody is there.
+            # While nothing passes, the target is unreachable: do not connect to it.
             async with self._changed:
                 await self._changed.wait_for(lambda: connection.state.there.passes)
             if _has_hung_up(reader):
@@ -181,20 +184,20 @@ class TcpRelay:
             finally:
                 await _close(theirs[1])
         except (ConnectionError, ExceptionGroup):
-            pass  # refused, or lost on the way: the other end is told by closing
+            pass  # refused, or lost in transit: closing tells the other end
         finally:
             self._connections.discard(connection)
             await _close(writer)
 
 
 def _has_hung_up(reader: asyncio.StreamReader) -> bool:
-    """Who called does not wait any more, whatever it had said: nobody need be disturbed."""
+    """Return whether the connecting process has closed its end, so that the target need not be contacted."""
     is_over: bool = getattr(reader, "_eof")  # noqa: B009 (asyncio tells only when all before it is read)
     return is_over
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """At once: what is still to be sent is lost, as it is when a connection breaks."""
+    """Close at once, and lose unsent data, as when a connection breaks."""
     writer.transport.abort()
     with contextlib.suppress(ConnectionError):
         await writer.wait_closed()

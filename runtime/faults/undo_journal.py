@@ -1,8 +1,8 @@
-"""What a process changed on its disk and has not synced: enough to undo it when the machine loses power.
+"""A journal of a process's unsynced changes on disk, with enough data to undo them when the machine loses power.
 
-Each change is written to a journal before it is made, with what it replaces. A process that is killed at any moment
-leaves a journal that says of every change how things were before it. Files and directories are known by their inode
-numbers: what loses its last name is kept in a graveyard beside the journal for as long as the journal speaks of it.
+The journal records each change, with the data that it replaces, before it is made. So a process killed at any moment
+leaves a journal with the state before each change. Inode numbers identify files and directories. A file that loses its
+last name stays in a graveyard beside the journal for as long as the journal refers to it.
 """
 
 import base64
@@ -23,7 +23,7 @@ _COMPACT_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OverwrittenBytes:
-    """`old`: the bytes that were there, as far as the file reached: `old_size`."""
+    """A write. `old`: the overwritten bytes, up to the end of the file at `old_size`."""
 
     number: int
     file: int
@@ -35,7 +35,7 @@ class OverwrittenBytes:
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """`old`: what was cut off."""
+    """A change of a file's size. `old`: the bytes cut off."""
 
     number: int
     file: int
@@ -46,7 +46,7 @@ class Resized:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """All changes of the file up to the number `up_to` are durable."""
+    """Notes that all changes of the file up to the number `up_to` are durable."""
 
     number: int
     file: int
@@ -55,7 +55,8 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class FailedSync:
-    """Nobody knows which of them are: `seed` decides. No later sync makes them so."""
+    """Notes a failed sync. It is unknown which changes up to `up_to` are durable: `seed` decides. No later sync makes
+    the others durable."""
 
     number: int
     file: int
@@ -65,7 +66,7 @@ class FailedSync:
 
 @dataclass(frozen=True, slots=True)
 class NameStep:
-    """A name of a directory belonged to `old`, and belongs to `new`. `path`: where that was at the time."""
+    """A name in a directory that referred to `old`, and now refers to `new`. `path`: of the name at that time."""
 
     directory: int
     path: str
@@ -79,7 +80,7 @@ class NameStep:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One change of names, of one step or two. `is_new`: what got a name was made just now."""
+    """One change of names, in one or two steps. `is_new`: the file or directory was just created."""
 
     number: int
     steps: tuple[NameStep, ...]
@@ -103,7 +104,7 @@ class DirectorySynced:
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """A change that was announced, and could not be made."""
+    """Notes that an announced change could not be made."""
 
     number: int
     what: int
@@ -118,7 +119,7 @@ _KINDS: dict[str, type[Any]] = {
 
 
 def encode(event: Event) -> bytes:
-    """Return a line."""
+    """Return the event as a line."""
     fields = asdict(event)
     if "old" in fields:
         fields["old"] = base64.b64encode(fields["old"]).decode()
@@ -137,10 +138,10 @@ def decode(line: bytes) -> Event:
 
 
 class UndoLedger:
-    """What of a journal still matters: all that a power failure may take."""
+    """The live events of a journal: all changes that a power failure may undo."""
 
     def __init__(self) -> None:
-        self.live: dict[int, Event] = {}  # in the order of their numbers
+        self.live: dict[int, Event] = {}  # in order of number
         self.last_number = 0
         self._files: dict[int, dict[int, FileEvent]] = {}
         self._names: dict[int, deque[Named]] = {}
@@ -166,7 +167,7 @@ class UndoLedger:
 
     @property
     def files(self) -> list[int]:
-        """Those of which something may be lost."""
+        """The files that may lose changes."""
         return [file for file, events in self._files.items() if events]
 
     @property
@@ -178,7 +179,8 @@ class UndoLedger:
         self._files.setdefault(file, {})[event.number] = event
 
     def _sync(self, file: int, event: Synced) -> None:
-        """After a failed sync, what is on the disk follows from all that happened since before that."""
+        """Drop durable changes. After a failed sync, keep all events, because the state of the disk depends on all
+        events since before that sync."""
         events = self._files.get(file, {})
         if any(isinstance(one, FailedSync) for one in events.values()):
             self._keep(file, event)
@@ -189,7 +191,7 @@ class UndoLedger:
     def _name(self, event: Named) -> None:
         if event.is_new:
             for step in event.steps:
-                # The number may have belonged to another file, which is gone altogether.
+                # The kernel may have reused the number of a file that no longer exists.
                 for number in self._files.pop(step.new, {}) if step.new is not None else ():
                     del self.live[number]
         self.live[event.number] = event
@@ -197,7 +199,8 @@ class UndoLedger:
             self._names.setdefault(directory, deque()).append(event)
 
     def _commit_first(self, directory: int) -> None:
-        """The oldest change, and what came before it in the other directory, if it is of two."""
+        """Commit the oldest change of a directory. If it concerns two directories, first commit the earlier changes of
+        the other one."""
         event = self._names[directory][0]
         for each in event.directories:
             while self._names[each][0] is not event:
@@ -217,7 +220,7 @@ class UndoLedger:
 
 
 class UndoJournal:
-    """The ledger of a directory, kept in a file there. Its owner calls it from one thread at a time."""
+    """A ledger stored in a file in `directory`. Only one thread at a time may use it."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -234,7 +237,7 @@ class UndoJournal:
         return self.ledger.last_number + 1
 
     def add(self, event: Event) -> None:
-        """It is in the file when this returns."""
+        """Write the event to the file, and apply it to the ledger."""
         line = encode(event)
         os.write(self._descriptor, line)
         self._size_bytes += len(line)
@@ -249,18 +252,18 @@ class UndoJournal:
         return f"{self.directory}/{GRAVEYARD}/{inode}"
 
     def staged(self) -> str:
-        """Return a place for what is made, until it gets its name."""
+        """Return a path for a new file or directory until it gets its name."""
         return f"{self.directory}/{STAGING}/{self.next_number()}"
 
     def _let_go(self) -> None:
-        """Of what is buried, and no undurable change speaks of."""
+        """Remove from the graveyard all that no live event refers to."""
         mentioned = {inode for event in self.ledger.names for inode in event.mentions()}
         for name in os.listdir(f"{self.directory}/{GRAVEYARD}"):
             if int(name) not in mentioned:
                 remove_whole(f"{self.directory}/{GRAVEYARD}/{name}")
 
     def _write_anew(self) -> None:
-        """With what matters, and nothing else."""
+        """Rewrite the file with only the live events."""
         lines = b"".join(encode(event) for event in self.ledger.live.values())
         path = f"{self.directory}/{JOURNAL_FILE}"
         descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
@@ -279,12 +282,12 @@ class UndoJournal:
 
 
 def read_journal(directory: str) -> UndoLedger:
-    """Of a process that is no more. The last change of names may have been announced and not been made: then it is
-    undone, as far as it was made."""
+    """Return the ledger of a process that has ended. If the last change of names was announced but not completed, undo
+    the part that was made."""
     ledger = UndoLedger()
     try:
         with open(f"{directory}/{JOURNAL_FILE}", "rb") as file:
-            # A line without an end was being written: what it says was not done.
+            # An incomplete last line was being written, so its change was not made.
             lines = file.read().split(b"\n")[:-1]
     except FileNotFoundError:
         return ledger
@@ -299,7 +302,7 @@ def read_journal(directory: str) -> UndoLedger:
 
 
 def undo_part(directory: str, event: Named) -> None:
-    """A directory that was to be replaced was buried before, and goes back."""
+    """Restore directories that were buried for an incomplete change."""
     for step in event.steps:
         grave = f"{directory}/{GRAVEYARD}/{step.old}"
         if step.old is not None and inode_at(step.path) is None and os.path.isdir(grave):
@@ -307,7 +310,7 @@ def undo_part(directory: str, event: Named) -> None:
 
 
 def inode_at(path: str) -> int | None:
-    """None: there is nothing."""
+    """Return the inode number at the path, or None if there is nothing."""
     try:
         return os.stat(path, follow_symlinks=False).st_ino
     except (FileNotFoundError, NotADirectoryError):
@@ -315,7 +318,7 @@ def inode_at(path: str) -> int | None:
 
 
 def remove_whole(path: str) -> None:
-    """A file, or a directory with all that is in it."""
+    """Remove a file, or a directory with all of its content."""
     if os.path.isdir(path):
         shutil.rmtree(path)
     else:

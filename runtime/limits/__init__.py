@@ -1,1 +1,1 @@
-"""Limits of a node: budgets of bytes, and guards of connections."""
+"""A node's limits: byte budgets, and limits of connections."""

@@ -1,12 +1,12 @@
-"""The memory a server holds for its clients: received messages in progress, and messages waiting to be sent.
+"""The memory that a server holds for its clients: received messages in progress, and messages waiting to be sent.
 
 with budget.open(stream) as own:
     claim = await own.take(least, most)      # waits for its turn
-    async with own.sending(claim):           # released afterwards, whatever happens
+    async with own.sending(claim):           # always released afterwards
         await stream.send(message)
 
-Messages between nodes are not counted: a client's message is held until followers have it, so with a shared budget
-replication would wait for itself.
+Messages between nodes are not counted. A client's message is held until followers have it, so with a shared budget
+replication could wait for itself.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _MEBIBYTE = 1024 * 1024
 DEFAULT_BUDGET_BYTES = 256 * _MEBIBYTE
 
 FREE_BYTES = 64 * 1024
-"""Smaller messages are not counted: answers and acknowledgements wait for nothing."""
+"""Messages up to this size are not counted, so that answers and acknowledgements do not wait."""
 
 LARGE_BYTES = 8 * _MEBIBYTE
-"""Messages of this size and more take turns, and are refused where there is no room for them."""
+"""Messages of at least this size take turns, and are refused if there is no memory for them."""
 
 _LOOK_MS = 500
 _EXPECTED_FOR_MS = 200
@@ -43,28 +43,29 @@ _FIRST_BYTES = 256 * 1024
 
 
 def default_budget_bytes(memory_bytes: int) -> int:
-    """Return an eighth of the memory: what is held takes up to four times as much for a moment, while it is copied."""
+    """Return an eighth of the memory, within bounds: while messages are copied, they briefly take up to four times
+    their size."""
     return max(64 * _MEBIBYTE, min(memory_bytes // 8, 1024 * _MEBIBYTE))
 
 
 class BufferBudget:
-    """Of one node, for all its clients.
+    """The budget of one node for all its clients.
 
-    `large_turns`: large messages are read and stored one after the other. Together they would keep disks and loop busy
-    for many seconds, and all that others sent would come after them. A turn ends when the leader has stored the
-    message, whether followers have it or not.
+    `large_turns`: serializes large messages, from reading to storing. Together they would keep the disks and the event
+    loop busy for many seconds, and delay the messages of all other clients. A turn ends when the leader has stored the
+    message, whether or not followers have it.
     """
 
     def __init__(self, limit_bytes: int, clock: Clock) -> None:
         self.bytes = ByteBudget(limit_bytes)
         self.large_turns = asyncio.Semaphore(1)
-        self.large: dict[Claim, None] = {}  # claims of large messages that came
+        self.large: dict[Claim, None] = {}  # claims of received large messages
         self.cut_off = 0
         self._clock = clock
-        self._sending: dict[StreamBudget, int] = {}  # since when: the earliest comes first
+        self._sending: dict[StreamBudget, int] = {}  # by time since when, the earliest first
 
     def open(self, stream: Stream) -> "StreamBudget":
-        """For one stream, until it is closed. All streams of a connection share an account."""
+        """Return the budget of one stream; close it afterwards. All streams of a connection share an account."""
         return StreamBudget(self, stream)
 
     @property
@@ -79,9 +80,9 @@ class BufferBudget:
         self._sending.pop(own, None)
 
     def cut_off_stalled(self) -> None:
-        """End streams whose other end reads nothing, because others wait for memory."""
+        """End streams whose clients have stopped reading, because other streams wait for memory."""
         since_ms = self._clock.monotonic_ms() - STALLED_MS
-        while self._sending:  # every waiting stream checks: the cost must not grow with the number of receivers
+        while self._sending:  # every waiting stream calls this, so the cost must not grow with the number of receivers
             own, began_ms = next(iter(self._sending.items()))
             if began_ms > since_ms:
                 return
@@ -92,7 +93,7 @@ class BufferBudget:
 
 
 class LargeTurn:
-    """The turn of one stream or call, taken for each of its large messages. `end` does nothing if there is none."""
+    """The turn of one stream or call, taken for each of its large messages. `end` has no effect without a turn."""
 
     def __init__(self, turns: asyncio.Semaphore) -> None:
         self._turns = turns
@@ -109,10 +110,10 @@ class LargeTurn:
 
 
 class StreamBudget:
-    """What one stream holds. `close` releases all of it.
+    """The memory of one stream. `close` releases all of it.
 
-    `proven_bytes`: how much may be sent at once, because the other end took half of that before: one that reads nothing
-    makes nobody hold much.
+    `proven_bytes`: the most to send at once. It doubles with each message that the client has taken, so the server
+    never holds much for a client that does not read.
     """
 
     def __init__(self, budget: BufferBudget, stream: Stream) -> None:
@@ -129,7 +130,8 @@ class StreamBudget:
         return sum(claim.size_bytes for claim in self._claims)
 
     async def take(self, least: int, most: int) -> Claim:
-        """From `least` to `most` bytes, when it is this stream's turn; `claim.size_bytes` says how many."""
+        """Wait for this stream's turn, and return a claim of `least` to `most` bytes; `claim.size_bytes` has the
+        number."""
         granted = asyncio.Event()
         claim = self._budget.bytes.claim(self._account, least, most, granted.set)
         self._claims[claim] = None
@@ -146,8 +148,8 @@ class StreamBudget:
         return claim
 
     def ask(self, least: int, most: int, granted: Callable[[], None]) -> Claim:
-        """As `take`, for who has other things to do meanwhile: `claim.is_waiting` says whether it was granted, and
-        `granted` is called when it is. Whoever still waits calls `look_for_stalled` now and then."""
+        """Return a claim at once, without waiting for the grant. `claim.is_waiting` is True until the claim is granted;
+        then `granted` is called. While it waits, the caller must call `look_for_stalled` periodically."""
         claim = self._budget.bytes.claim(self._account, least, most, granted)
         self._claims[claim] = None
         return claim
@@ -156,8 +158,8 @@ class StreamBudget:
         self._budget.cut_off_stalled()
 
     def charge(self, size_bytes: int) -> Claim:
-        """What has come already. `StreamError` for a large message beyond the limit, unless it is the only one: nothing
-        was done with it, and its sender keeps it until there is room."""
+        """Claim the memory of a received message, which may exceed the limit. Raise `StreamError` for a large message
+        over the limit, unless it is the only large one; the sender must retry it later."""
         if self._expected is not None:
             self.release(self._expected)
             self._expected = None
@@ -182,7 +184,7 @@ class StreamBudget:
 
     @contextlib.asynccontextmanager
     async def sending(self, *claims: Claim) -> AsyncIterator[None]:
-        """While that is sent: then it is released."""
+        """Hold the claims while their messages are sent, then release them."""
         self._budget.began_sending(self)
         try:
             yield
@@ -193,9 +195,9 @@ class StreamBudget:
                 self.release(claim)
 
     async def ready_to_receive(self, expected_bytes: int) -> None:
-        """Return when there is room for one more message, of about this size as it seems.
+        """Return when there is memory for one more message, of about this expected size.
 
-        The room is kept until it comes, but for a moment only: that may be long.
+        Reserve the memory until the message arrives, but only briefly, because that may take long.
         """
         if expected_bytes <= FREE_BYTES and not self._budget.bytes.waiting and self._budget.bytes.room(self._account):
             return
@@ -208,11 +210,11 @@ class StreamBudget:
             asyncio.get_running_loop().call_later(_EXPECTED_FOR_MS / 1000, self.release, claim)
 
     def _at_least(self, size_bytes: int) -> int:
-        """Return how much must be free for so much: what is larger than a part of all is not to wait for ever."""
+        """Return how much memory must be free for a message: limited, so that a large message does not wait forever."""
         return min(size_bytes, self._budget.bytes.limit_bytes // _LARGEST_PART)
 
     async def take_for(self, message: bytes) -> Claim:
-        """For what is in memory and waits to be sent."""
+        """Wait for a turn, and return a claim for a message that is in memory and waits to be sent."""
         least = self._at_least(len(message))
         claim = await self.take(least, least)
         self.resize(claim, len(message))
@@ -245,7 +247,7 @@ def _no_room(size_bytes: int) -> StreamError:
 
 
 def budgeted(handlers: Mapping[str, Handler], budget: BufferBudget) -> dict[str, Handler]:
-    """Handlers whose large messages are counted, for services that know nothing of it."""
+    """Return the handlers, wrapped so that the budget counts their larger messages, for services unaware of it."""
     return {method: _budgeted(handler, budget) for method, handler in handlers.items()}
 
 
@@ -258,7 +260,8 @@ def _budgeted(handler: Handler, budget: BufferBudget) -> Handler:
 
 
 class _BudgetedStream:
-    """Holds what comes until the next message does, and what is sent until it is."""
+    """Holds the memory of each received message until the next one arrives, and of each outgoing one until it is
+    sent."""
 
     def __init__(self, stream: Stream, own: StreamBudget) -> None:
         self._stream = stream
@@ -283,7 +286,7 @@ class _BudgetedStream:
 
     async def send(self, message: bytes) -> None:
         if self._received is not None:
-            # It is answered now. And nobody is to wait for room who keeps it from others.
+            # The request is being answered. And a stream must not hold memory while it waits for more.
             self._own.release(self._received)
             self._received = None
         if len(message) <= FREE_BYTES:

@@ -1,13 +1,13 @@
-"""One budget of bytes for many accounts, shared so that whoever holds little never waits for whoever holds much. Pure.
+"""One budget of bytes for many accounts, shared so that an account with little never waits for one with much. Pure.
 
 budget = ByteBudget(limit_bytes)
 account = budget.open("ipv4:10.0.0.7:51234")
-claim = budget.claim(account, least, most, granted)  # calls `granted()` once it has `claim.size_bytes`: perhaps now
+claim = budget.claim(account, least, most, granted)  # calls `granted()` once it has `claim.size_bytes`, perhaps now
 budget.release(claim)  # also while it waits
 
-An account gets no more than half of what it leaves free, so that n greedy ones leave as much to the next as they have
-themselves. A quarter of the budget is kept for accounts that hold nothing and want little. What is in memory already
-is charged, whether there is room or not, and others wait the longer.
+An account gets at most half of what it leaves free, so that n greedy accounts leave as much to the next one as each of
+them has. A quarter of the budget is reserved for accounts that hold nothing and need little. Data that is already in
+memory is always charged, even beyond the limit; then other claims wait longer.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 SPARE_PART = 4
-"""One part of so many is for accounts that hold nothing."""
+"""The spare part, 1/SPARE_PART of the budget, is reserved for accounts that hold nothing."""
 
 _MEBIBYTE = 1024 * 1024
 _MOST_OUT_OF_DATE = 64
@@ -23,8 +23,8 @@ _MOST_OUT_OF_DATE = 64
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """Of one connection. `claims`: that hold or wait; `users`: streams that may make more. `waiting`: a heap of claims
-    that wait, by least and number, and of some that no longer do."""
+    """The account of one connection. `claims`: the number of open claims. `users`: the number of streams that may add
+    claims. `waiting`: a heap of waiting claims, by least and number, with some that no longer wait."""
 
     name: str
     held_bytes: int = 0
@@ -35,7 +35,7 @@ class Account:
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """`size_bytes`: what it holds; 0 while it waits, and once it is released."""
+    """A claim. `size_bytes`: the memory it holds; 0 while it waits, and after its release."""
 
     account: Account
     least: int
@@ -49,7 +49,7 @@ class Claim:
 
 @dataclass(slots=True)
 class BudgetCounts:
-    """`waited`: claims that were not granted at once. `peak_bytes`: the most that was ever held."""
+    """`waited`: the number of claims not granted at once. `peak_bytes`: the most memory held so far."""
 
     waited: int = 0
     peak_bytes: int = 0
@@ -57,28 +57,28 @@ class BudgetCounts:
 
 @dataclass(slots=True)
 class ByteBudget:
-    """`small_bytes`: what an account that holds nothing may have of the spare part."""
+    """`small_bytes`: the most that an account without memory may get from the spare part."""
 
     limit_bytes: int
     small_bytes: int = _MEBIBYTE
     held_bytes: int = 0
     accounts: dict[str, Account] = field(default_factory=dict)
-    waiting: dict[int, Claim] = field(default_factory=dict)  # by their numbers, so in the order they came
+    waiting: dict[int, Claim] = field(default_factory=dict)  # by number, so in order of arrival
     counts: BudgetCounts = field(default_factory=BudgetCounts)
     _next_number: int = 0
-    # The first that waits of each account, by rank: a heap. Entries that are out of date are among them.
+    # A heap of each account's first waiting claim, by rank. It may contain outdated entries.
     _line: list[tuple[tuple[int, int], Claim]] = field(default_factory=list)
 
     # -- accounts
 
     def open(self, name: str) -> Account:
-        """Return the account of that name, for one more user; `close` it."""
+        """Return the account of that name, and add a user to it. Each user must call `close`."""
         account = self.accounts.setdefault(name, Account(name))
         account.users += 1
         return account
 
     def close(self, account: Account) -> None:
-        """Its user is gone, having released all its claims."""
+        """Remove a user from the account. The user must have released all of its claims."""
         account.users -= 1
         assert account.users >= 0
         self._forget_if_unused(account)
@@ -91,7 +91,7 @@ class ByteBudget:
     # -- claims
 
     def claim(self, account: Account, least: int, most: int, granted: Callable[[], None]) -> Claim:
-        """From `least` to `most` bytes, as soon as there are so many."""
+        """Return a claim of `least` to `most` bytes, granted once `least` bytes are available."""
         assert 0 <= least <= most
         claim = Claim(account, least, most, granted, self._next_number)
         self._next_number += 1
@@ -105,7 +105,7 @@ class ByteBudget:
         return claim
 
     def charge(self, account: Account, size_bytes: int) -> Claim:
-        """What is in memory already."""
+        """Return a claim for data that is already in memory."""
         claim = Claim(account, size_bytes, size_bytes, _nothing, self._next_number, is_waiting=False)
         self._next_number += 1
         account.claims += 1
@@ -113,14 +113,14 @@ class ByteBudget:
         return claim
 
     def resize(self, claim: Claim, size_bytes: int) -> None:
-        """It turned out to be more, or less."""
+        """Change the size of a granted claim to the actual size."""
         assert not claim.is_waiting
         assert not claim.is_over
         self._hold(claim, size_bytes - claim.size_bytes)
         self._grant_waiting()
 
     def release(self, claim: Claim) -> None:
-        """All of it; more than once is harmless."""
+        """Release the whole claim. May be called repeatedly."""
         if claim.is_over:
             return
         claim.is_over = True
@@ -133,14 +133,14 @@ class ByteBudget:
         self._forget_if_unused(claim.account)
         self._grant_waiting()
 
-    # -- who is next
+    # -- order of grants
 
     @property
     def _spare_bytes(self) -> int:
         return self.limit_bytes // SPARE_PART
 
     def room(self, account: Account) -> int:
-        """Return how much the account could have now."""
+        """Return how much the account could get now."""
         free = self.limit_bytes - self._spare_bytes - self.held_bytes
         shared = max(0, (free - account.held_bytes) // 2)
         if account.held_bytes:
@@ -148,7 +148,7 @@ class ByteBudget:
         return max(shared, min(self.small_bytes, self.limit_bytes - self.held_bytes), 0)
 
     def _line_up(self, account: Account) -> None:
-        """Its first, or its rank, may be another now."""
+        """Update the account's place in line, after its first claim or its rank may have changed."""
         waiting = account.waiting
         while waiting and not waiting[0][2].is_waiting:
             heappop(waiting)
@@ -164,13 +164,13 @@ class ByteBudget:
         return claim.is_waiting and claim is claim.account.waiting[0][2] and rank == _rank(claim)
 
     def _first(self) -> Claim | None:
-        """Of all that wait: who would hold the least."""
+        """Return the waiting claim whose account would hold the least."""
         while self._line and not self._is_up_to_date(*self._line[0]):
             heappop(self._line)
         return self._line[0][1] if self._line else None
 
     def _is_next(self, claim: Claim) -> bool:
-        """Nobody waits who would have less than it."""
+        """Return whether no waiting claim ranks before this one."""
         first = self._first()
         return first is None or _rank(first) > _rank(claim)
 
@@ -200,7 +200,7 @@ class ByteBudget:
 
 
 def _rank(claim: Claim) -> tuple[int, int]:
-    """Who would hold the least comes first, then who came first."""
+    """Return the claim's rank: the claim whose account would hold the least comes first, then the oldest."""
     return claim.account.held_bytes + claim.least, claim.number
 
 

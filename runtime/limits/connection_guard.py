@@ -1,9 +1,9 @@
-"""Counts the connections of a listening port by address. Ends those beyond the limit of an address, and those that sent
-the most if too many bytes arrived that no handler has received.
+"""Counts the connections of a listening port by address, and ends those over the limit of an address. If too many bytes
+have arrived that no handler has received, it ends the connections that sent the most.
 
-gRPC takes connections itself and tells nobody, and a message only once all of it is in memory: forty of 60 MiB that
-come at once are there before any can be refused. So the process looks at its own descriptors now and then: the sockets
-among them say whom they connect, and how much came.
+gRPC accepts connections without notice, and reports a message only once it is completely in memory: forty messages of
+60 MiB that arrive at once are in memory before any can be refused. So the process periodically inspects its own
+descriptors: the sockets among them have the peer's address and the number of bytes received.
 """
 
 from collections import Counter
@@ -33,8 +33,8 @@ _WEIGH_SECONDS = 0.05
 _ALERT_SECONDS = 0.01
 _RETURN_SECONDS = 10.0
 _BLUR_BYTES = 1024 * 1024
-# Measured: 40 bytes around a message of a stream, 55 around one that is a call; 8 a second of pings; 12 for each
-# mebibyte that the other end read, more if it reads little at a time.
+# Measured overhead: 40 bytes for a message of a stream, 55 for a unary call; 8 bytes a second for pings; 12 bytes of
+# window updates for each mebibyte that the other end reads, more if it reads little at a time.
 _AROUND_MESSAGE_BYTES = 128
 _PING_BYTES_PER_SECOND = 32
 _SENT_PER_BYTE_OF_NEWS = 256
@@ -43,7 +43,7 @@ _TOO_MUCH = "it sent more than there is memory for while others did, too: send i
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An open connection: the address at its other end, and when it was first seen, as a number that grows."""
+    """An open connection. `peer`: the address of its other end. `number`: increases in order of first sight."""
 
     peer: tuple[str, int]
     number: int
@@ -54,7 +54,7 @@ class _Seen:
 
 
 class ConnectionCensus:
-    """What was seen of one port's connections. Pure."""
+    """The known connections of one port. Pure."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -63,7 +63,7 @@ class ConnectionCensus:
         self._next_number = 0
 
     def update(self, found: Iterable[tuple[int, tuple[str, int]]]) -> list[int]:
-        """Return all that are open now, by descriptor and peer; which of them are to be ended: the latest of each
+        """Note all open connections, by descriptor and peer. Return the descriptors to end: the latest ones of each
         address that has too many."""
         before, self.open = self.open, {}
         for descriptor, peer in found:
@@ -93,8 +93,10 @@ class ConnectionCensus:
 
 @dataclass(slots=True)
 class _Heard:
-    """What handlers received of a connection. `before`: sizes and messages when it was last looked at. `waived_bytes`:
-    how much less there was around messages than there may be. `is_missing`: not among those open at the latest look."""
+    """The data of a connection that handlers have received.
+
+    `before`: `size_bytes` and `messages` at the start of the latest look. `waived_bytes`: by how much the overhead was
+    overestimated. `is_missing`: the connection was not among the open ones at the latest look."""
 
     since_seconds: float | None = None
     size_bytes: int = 0
@@ -105,11 +107,11 @@ class _Heard:
 
 
 class UnreadBytes:
-    """How much came by each connection that no handler has received yet, as far as can be told.
+    """Estimates how many bytes of each connection have arrived without a handler receiving them.
 
-    TCP counts all that a connection carries: frames and headers around messages, pings, and news of what was read of
-    what was sent. A connection that lives for months carries gigabytes of those, so as much as there may be of them is
-    not believed to be anything, nor is what is below `_BLUR_BYTES`.
+    TCP counts everything that a connection carries, including frames, headers, pings and window updates. On a
+    connection that lives for months, these add up to gigabytes. So the estimate subtracts the greatest possible
+    overhead, and ignores results below `_BLUR_BYTES`.
     """
 
     def __init__(self) -> None:
@@ -117,8 +119,8 @@ class UnreadBytes:
         self._mutex = Lock()
 
     def keep(self, peers: Collection[tuple[str, int]], now_seconds: float) -> None:
-        """Those that are open. One that is missing once may have come while they were counted, and be heard of
-        already."""
+        """Keep only the open connections. Drop a missing one at its second absence: it may have been opened during the
+        count, and already have delivered a message."""
         with self._mutex:
             self._heard = {peer: heard for peer, heard in self._heard.items() if peer in peers or not heard.is_missing}
             for peer, heard in self._heard.items():
@@ -129,7 +131,7 @@ class UnreadBytes:
                     heard.since_seconds = now_seconds
 
     def received(self, peer: tuple[str, int], size_bytes: int) -> None:
-        """A handler has a message."""
+        """Note that a handler has received a message."""
         with self._mutex:
             heard = self._heard.get(peer)
             if heard is None:
@@ -138,14 +140,15 @@ class UnreadBytes:
             heard.messages += 1
 
     def begin_look(self) -> None:
-        """What is received from now on may have come after what `update` is going to be told."""
+        """Note the present counts. Messages received from now on may have arrived after the figures for `update` are
+        read."""
         with self._mutex:
             for heard in self._heard.values():
                 heard.before = (heard.size_bytes, heard.messages)
 
     def update(self, came: Mapping[tuple[str, int], SocketBytes], now_seconds: float) -> dict[tuple[str, int], int]:
-        """Of all connections that are open: how much is unread of those that have anything to speak of. After
-        `begin_look`."""
+        """Return the unread bytes of the open connections that have a significant number. `came`: the figures of all
+        open connections, read after `begin_look`."""
         self.keep(came, now_seconds)
         unread: dict[tuple[str, int], int] = {}
         with self._mutex:
@@ -163,14 +166,15 @@ def _unread_of(heard: _Heard, carried: SocketBytes, now_seconds: float) -> int:
     came = carried.received_bytes - beside + heard.waived_bytes
     size_before, messages_before = heard.before
     least = came - size_before - messages_before * _AROUND_MESSAGE_BYTES
-    if least < 0:  # there was less of it: no more is to hide behind that later
+    if least < 0:  # the overhead was overestimated: correct it, so that no later data can hide behind it
         heard.waived_bytes -= least
         came -= least
     return came - heard.size_bytes - heard.messages * _AROUND_MESSAGE_BYTES
 
 
 def surplus_of(unread: Mapping[tuple[str, int], int], limit_bytes: int) -> list[tuple[str, int]]:
-    """Whose connections are to be ended, so that the rest is within the limit: those with the most. Pure."""
+    """Return the peers with the most unread bytes, whose connections must end so that the rest are within the limit.
+    Pure."""
     total, ended = sum(unread.values()), []
     for peer, size in sorted(unread.items(), key=lambda each: -each[1]):
         if total <= limit_bytes:
@@ -181,8 +185,8 @@ def surplus_of(unread: Mapping[tuple[str, int], int], limit_bytes: int) -> list[
 
 
 class ConnectionGuard:
-    """Of one port: `start`, then `stop`. It looks from a thread of its own, because large messages keep the loop busy
-    when there is the most to see; `unread` alone is shared with the loop."""
+    """Guards one port from `start` to `stop`. It runs in a thread of its own, because large messages keep the event
+    loop busy just when there is the most to see. It shares only `unread` with the loop."""
 
     def __init__(
         self,
@@ -196,7 +200,7 @@ class ConnectionGuard:
         self._unread_limit = limits.unread_bytes
         self._resident_then = own_resident_bytes() or 0
         self._has_grown = self._is_alert = False
-        self._highest = 0  # descriptor, at the latest look
+        self._highest = 0  # the highest descriptor at the latest look
         self._next_return_seconds = 0.0
         self._next_look_seconds = 0.0
         self._address = address
@@ -204,7 +208,7 @@ class ConnectionGuard:
         self._now_seconds = now_seconds
         self._census = ConnectionCensus(limits)
         self.ended_unread = 0
-        self._returned_for = 0  # what `ended_unread` was when freed memory was last given back
+        self._returned_for = 0  # `ended_unread` when freed memory was last returned
         self._thread: Thread | None = None
         self._is_stopping = Event()
         self._said_seconds: float | None = None
@@ -212,16 +216,16 @@ class ConnectionGuard:
 
     @property
     def open(self) -> int:
-        """When it last looked."""
+        """The number of open connections at the latest look."""
         return len(self._census.open)
 
     @property
     def refused(self) -> int:
-        """How many it has ended since it started; those that gRPC itself did not take are not known."""
+        """The number of connections ended since the start, without those that gRPC itself refused."""
         return self._census.refused
 
     def start(self) -> None:
-        # A daemon, so that a node that is killed by a panic need not wait for it.
+        # A daemon thread, so that a panicking node does not wait for it.
         self._thread = Thread(target=self._run, name=f"connections of {self._address}", daemon=True)
         self._thread.start()
 
@@ -249,7 +253,7 @@ class ConnectionGuard:
         return _ALERT_SECONDS if self._is_alert else _WEIGH_SECONDS
 
     def weigh(self) -> int:
-        """If the process has grown: end those that sent too much that nobody has received; how many that were."""
+        """If the process has grown, end the connections with too many unread bytes. Return how many."""
         if self._unread_limit is None:
             return 0
         resident = own_resident_bytes()
@@ -264,22 +268,22 @@ class ConnectionGuard:
         self._is_alert = sum(unread.values()) > self._unread_limit // 4
         surplus = surplus_of(unread, self._unread_limit)
         ended = [peer for peer in surplus if end_connection(descriptors[peer], peer)]
-        if ended:  # said afterwards: to write it takes longer than to end them
+        if ended:  # log afterwards: that takes longer than ending them
             most = f"{ended[0][0]}:{ended[0][1]}"
             unread_bytes = sum(unread[peer] for peer in ended)
             log.warning(
                 "connections_ended", ended=len(ended), most_from=most, unread_bytes=unread_bytes, reason=_TOO_MUCH
             )
         if not unread:
-            # It has grown by something else, or by what is freed by now, and kept for the next burst.
-            # Where most connections are believed, that is nearly always what those carry: memory that is used again.
+            # The process has grown for another reason, or by memory that is freed by now, and kept for the next burst.
+            # If most connections are believed, their messages are nearly always the reason, and use it again.
             self._resident_then = resident or 0
             self._has_grown = self._has_grown or self._believed is None or self.ended_unread > self._returned_for
         self.ended_unread += len(ended)
         return len(ended)
 
     def _what_came(self) -> tuple[dict[Peer, SocketBytes], dict[Peer, int]]:
-        """By each connection, and what its descriptor is."""
+        """Return the bytes carried by each connection, and its descriptor."""
         came: dict[Peer, SocketBytes] = {}
         connections, self._highest = connections_of(self._port, self._highest)
         for descriptor, peer in connections:
@@ -289,7 +293,7 @@ class ConnectionGuard:
         return came, {peer: descriptor for descriptor, peer in connections}
 
     def look(self) -> int:
-        """Count, and end what is too much: how many that were."""
+        """Count the connections, and end those over the limit. Return how many."""
         found, self._highest = connections_of(self._port, max(self._highest, highest_descriptor()))
         self.unread.keep({peer for _, peer in found}, self._now_seconds())
         surplus = self._census.update(found)
@@ -301,7 +305,7 @@ class ConnectionGuard:
         return len(surplus)
 
     def _say(self) -> None:
-        """Once in a while: who refuses many would else fill the disk with it."""
+        """Log refusals at a limited rate: otherwise, many refusals would fill the disk."""
         now_seconds = self._now_seconds()
         if self._said_seconds is not None and now_seconds - self._said_seconds < _SAID_EVERY_SECONDS:
             return

@@ -1,19 +1,19 @@
-"""Connections that nobody uses, many of them: for tests of what else still works."""
+"""Many idle connections, for tests of whether a node still serves others."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-_ELSEWHERE = "127.0.0.2"  # another address than that of the clients that are watched
+_ELSEWHERE = "127.0.0.2"  # not the address of the clients under test
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 _AT_ONCE = 50
 
 
 @asynccontextmanager
 async def idle_connections(address: str, count: int, *, greets: bool) -> AsyncIterator[None]:
-    """As many connections as the node takes. `greets`: as somebody who speaks its protocol, whom it has to keep; else
-    they say nothing at all."""
+    """Open up to `count` connections, as many as the node accepts. `greets`: send the protocol's greeting, so that the
+    node must keep them; otherwise send nothing."""
     host, _, port = address.rpartition(":")
     writers: list[asyncio.StreamWriter] = []
 

@@ -1,8 +1,8 @@
-"""What the kernel knows of this process's connections, asked without letting go of the interpreter.
+"""The kernel's data on this process's connections, read without releasing the interpreter lock.
 
 Python releases its lock around each system call, and a thread that wants it back from a busy one waits 5 ms each time.
-To look at two hundred connections with `os` and `socket` took a second just then, when the most is to be seen. Each
-call here takes about a microsecond, so the lock is kept. What connections carried, only Linux tells.
+Inspecting two hundred connections with `os` and `socket` took a second under load, when it matters most. Each call here
+takes about a microsecond, so it keeps the lock. Only Linux provides the bytes that a connection carried.
 """
 
 import ctypes
@@ -22,26 +22,25 @@ _TCP_INFO = 11
 _BYTES_ACKNOWLEDGED_AND_RECEIVED = struct.Struct("=QQ")
 _BYTES_AT = 120  # in tcp_info
 _ADDRESS_BYTES = 128
-_LARGEST_GAP = 512  # between descriptors that are open
-_MOST_DESCRIPTORS = 128 * 1024  # more than any number of connections and files takes
+_LARGEST_GAP = 512  # between open descriptors
+_MOST_DESCRIPTORS = 128 * 1024  # more than all connections and files need
 _CLOSED = 0x20  # POLLNVAL
 
 
 @dataclass(frozen=True, slots=True)
 class SocketBytes:
-    """By a connection, both ways, as TCP counts it."""
+    """The bytes carried by a connection in both directions, as TCP counts them."""
 
     received_bytes: int
     sent_bytes: int = 0
 
 
 def connections_of(port: int, highest: int) -> tuple[list[tuple[int, Peer]], int]:
-    """Return the open connections of `port`: their descriptors and other ends; and the highest descriptor that is
-    open.
+    """Return the open connections of `port`, as descriptors and peers, and the highest open descriptor.
 
-    `highest`: as returned before, or by `highest_descriptor`; 0 at first. The kernel gives the lowest number that is
-    free, so what was opened since is mostly below that, or not far above the last that is open. Not always: who opens
-    very many at once and closes the earliest of them leaves a gap, beyond which only `highest_descriptor` looks.
+    `highest`: as returned by the previous call or by `highest_descriptor`; 0 at first. The kernel assigns the lowest
+    free number, so later descriptors are usually below that, or not far above the last open one. But a process that
+    opens very many at once, and closes the earliest of them, leaves a gap that only `highest_descriptor` looks beyond.
     """
     found: list[tuple[int, Peer]] = []
     descriptor = last = 0
@@ -55,11 +54,11 @@ def connections_of(port: int, highest: int) -> tuple[list[tuple[int, Peer]], int
 
 
 def highest_descriptor() -> int:
-    """Return the highest descriptor that is open, however large the gaps below it are; 0 if the kernel does not say. A
-    single call, of about a millisecond, without the interpreter's lock."""
+    """Return the highest open descriptor, regardless of gaps, or 0 if the kernel does not provide it. This is a single
+    call of about a millisecond, without the interpreter lock."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(limit, _MOST_DESCRIPTORS) if limit != resource.RLIM_INFINITY else _MOST_DESCRIPTORS
-    asked = array("i", bytes(8 * count))  # each a descriptor, then what is wanted and what is told
+    asked = array("i", bytes(8 * count))  # pollfd entries: descriptor, events, returned events
     asked[::2] = array("i", range(count))
     if _poll(asked.buffer_info()[0], count, 0) < 0:
         return 0
@@ -68,7 +67,8 @@ def highest_descriptor() -> int:
 
 
 def carried_by(descriptor: int, peer: Peer) -> SocketBytes | None:
-    """What the connection carried. None if the descriptor is another's by now, or the kernel does not say."""
+    """Return the bytes that the connection carried, or None if the descriptor is no longer that connection's, or the
+    kernel does not provide them."""
     if sys.platform != "linux":
         return None
     information = (ctypes.c_char * 256)()
@@ -82,9 +82,10 @@ def carried_by(descriptor: int, peer: Peer) -> SocketBytes | None:
 
 
 def end_connection(descriptor: int, peer: Peer) -> bool:
-    """Shut the connection down, as if its other end had gone. False if the descriptor is no longer that connection's.
+    """Shut the connection down, as if its other end had closed it. Return False if the descriptor is no longer that
+    connection's.
 
-    The owner may close it at any moment, and its number then be another file's: a duplicate is looked at before.
+    The owner may close the descriptor at any moment, and the kernel may reuse its number. So check a duplicate first.
     """
     duplicate = _library.dup(descriptor)
     if duplicate < 0:
@@ -97,7 +98,7 @@ def end_connection(descriptor: int, peer: Peer) -> bool:
 
 
 def own_resident_bytes() -> int | None:
-    """What this process has in RAM."""
+    """Return the resident memory of this process."""
     descriptor = _library.open(b"/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:
         return None
@@ -112,7 +113,7 @@ def plain_host(host: str) -> str:
 
 
 def _peer_of(descriptor: int, port: int) -> Peer | None:
-    """None if it is no connection of `port`."""
+    """Return the peer, or None if the descriptor is not a connection of `port`."""
     own = _name(_library.getsockname, descriptor)
     return _name_of(descriptor) if own is not None and own[1] == port else None
 
@@ -135,8 +136,8 @@ def _name(ask: Callable[..., int], descriptor: int) -> Peer | None:
     return None
 
 
-_library = ctypes.PyDLL(None)  # `PyDLL`: calls keep the interpreter's lock
+_library = ctypes.PyDLL(None)  # with `PyDLL`, calls keep the interpreter lock
 _poll = ctypes.CDLL(None).poll
 _poll.argtypes = (ctypes.c_void_p, ctypes.c_ulong, ctypes.c_int)
-_HAS_LENGTH = sys.platform == "darwin"  # addresses begin with it
+_HAS_LENGTH = sys.platform == "darwin"  # there, addresses begin with their length
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

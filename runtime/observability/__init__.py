@@ -1,1 +1,1 @@
-"""Logs, metrics text and the HTTP server that shows them."""
+"""Logs, metrics text and the HTTP server for them."""

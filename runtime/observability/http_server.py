@@ -1,4 +1,4 @@
-"""A minimal HTTP server for browsers and probes: pages, served to GET requests."""
+"""A minimal HTTP server that serves pages to browsers and probes."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class HttpServer:
         self._connections: dict[asyncio.Task[None], None] = {}
 
     async def listen(self, address: str) -> None:
-        """Listen. May raise AddressInUse."""
+        """Start to listen. Raise AddressInUse if that is impossible."""
         host, _, port = address.rpartition(":")
         try:
             self._server = await asyncio.start_server(

@@ -47,7 +47,7 @@ MODULES = (
     "storage.state.disk_space",
     "storage.state.used_epoch",
 )
-"""The rooms of a node that log."""
+"""The modules of a node that log."""
 
 ROOMS = tuple(dict.fromkeys(module.partition(".")[0] for module in MODULES))
 
@@ -59,7 +59,7 @@ ACCEPTS = (
 
 
 def _with_folders(module: str) -> list[str]:
-    """Return the module's name and those of the folders around it, up to `ROOT`."""
+    """Return the names of the module and of its parent packages, from `ROOT` down."""
     parts = [ROOT, *module.split(".")]
     return [".".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
@@ -68,7 +68,7 @@ _NAMES = tuple(dict.fromkeys(name for module in MODULES for name in _with_folder
 
 
 def parse_levels(text: str) -> dict[str, str] | None:
-    """Return levels by logger, that of `lograft` itself first if given; None if the text is malformed."""
+    """Return levels by logger, with that of `lograft` itself first if given, or None if the text is malformed."""
     levels: dict[str, str] = {}
     for word in text.lower().split(","):
         name, equals, level = (part.strip() for part in word.rpartition("="))
@@ -80,11 +80,11 @@ def parse_levels(text: str) -> dict[str, str] | None:
 
 
 def levels_text(levels: dict[str, str]) -> str:
-    """Return levels as text that `parse_levels` reads."""
+    """Return levels as text for `parse_levels`."""
     return ",".join(level if name == ROOT else f"{name}={level}" for name, level in levels.items())
 
 
 def normal_levels(text: str) -> str | None:
-    """Return the text in normal form; None if it is malformed."""
+    """Return the text in normal form, or None if it is malformed."""
     levels = parse_levels(text)
     return levels_text(levels) if levels is not None else None

@@ -1,7 +1,7 @@
 """Log events: `log = get_logger(__name__)`, then `log.info("isr_shrunk", topic=topic, isr=isr)`.
 
-Silent until `configure_logging` is called, so a program that uses lograft as a library decides: its own configuration
-of the standard `logging` gets our events, too. structlog renders them, and is imported only when configured.
+Silent until `configure_logging` is called: a program that uses lograft as a library decides, and its own configuration
+of the standard `logging` also gets these events. structlog renders them, and is imported only when configured.
 """
 
 import logging
@@ -47,7 +47,7 @@ class LogEvent:
 
 
 class Logger:
-    """Logs events with fields, including those given to `bind`."""
+    """Logs events with fields, and with those given to `bind`."""
 
     __slots__ = ("_fields", "_logger")
 
@@ -56,11 +56,11 @@ class Logger:
         self._fields = fields
 
     def bind(self, **fields: Any) -> "Logger":
-        """Return a logger whose events carry `fields`, too."""
+        """Return a logger that adds `fields` to its events."""
         return Logger(self._logger, {**self._fields, **fields})
 
     def is_enabled_for(self, level: str) -> bool:
-        """Return True if an event of `level` would be emitted; check it before computing expensive fields."""
+        """Return True if an event of `level` would be emitted. Check it before computing expensive fields."""
         return self._logger.isEnabledFor(_level_number(level))
 
     def debug(self, event: str, /, **fields: Any) -> None:
@@ -91,23 +91,23 @@ class Logger:
 
 
 def get_logger(name: str, **fields: Any) -> Logger:
-    """Return the logger of a module; give it `__name__`."""
+    """Return the logger of a module. Pass its `__name__`."""
     return Logger(logging.getLogger(name), fields)
 
 
 def bind_context(**fields: Any) -> None:
-    """Add `fields` (a node's `node_id`) to every event of the current task and of those it starts from now on."""
+    """Add `fields`, such as a node's `node_id`, to all events of the current task and of tasks it starts later."""
     _context.set({**_context.get(), **fields})
 
 
 def set_level(logger_name: str, level: str | None) -> None:
-    """Change the level of one logger and those below it at any time; None inherits the level above."""
+    """Set the level of one logger and those below it. None inherits the level above. May be called at any time."""
     logging.getLogger(logger_name).setLevel(logging.NOTSET if level is None else _level_number(level))
 
 
 def set_own_levels(text: str) -> None:
-    """Set the levels of our loggers, as `configure_logging` does: `info`, or `info,lograft.raft=debug`. Other loggers
-    inherit the level above them; the root level is `info`."""
+    """Set the levels of lograft's loggers from text such as `info,lograft.raft=debug`. Loggers without a level inherit
+    the one above; the default for `lograft` is `info`."""
     named = parse_levels(text)
     if named is None:
         raise ValueError(f"unknown log level {text!r}: one of {', '.join(_LEVELS)}")
@@ -122,10 +122,10 @@ def set_own_levels(text: str) -> None:
 
 
 def configure_logging(level: str = "info", stream: TextIO | None = None, json: bool | None = None) -> None:
-    """Send our events from `level` up, and the warnings of libraries, to `stream` (stderr).
+    """Write lograft's events from `level` up, and the warnings of libraries, to `stream`; by default to stderr.
 
-    One JSON object a line, or, with `json` false or by default on a terminal, readable and coloured. Another call
-    replaces the previous configuration.
+    Write one JSON object a line. With `json` false, which is the default on a terminal, write readable lines, coloured
+    on a terminal. Another call replaces the configuration.
     """
     stream = sys.stderr if stream is None else stream
     is_terminal = stream.isatty()
@@ -139,7 +139,7 @@ def configure_logging(level: str = "info", stream: TextIO | None = None, json: b
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Our handler, distinguishable from others."""
+    """The handler of `configure_logging`, distinguishable from others."""
 
 
 def _formatter(*, json: bool, colours: bool) -> logging.Formatter:
@@ -167,7 +167,7 @@ def _formatter(*, json: bool, colours: bool) -> logging.Formatter:
 
 
 def _unfold_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Put the fields of a LogEvent beside its name. Fields do not replace what every event has."""
+    """Add the fields of a LogEvent to the event. They do not replace the common fields."""
     record: logging.LogRecord = event["_record"]
     if isinstance(record.msg, LogEvent):
         event["event"] = record.msg.event
@@ -177,7 +177,7 @@ def _unfold_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -
 
 
 def _order_fields(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Put the common fields first, for people who read the JSON."""
+    """Put the common fields first, to make the JSON readable."""
     first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event")}
     return {**first, **event}
 

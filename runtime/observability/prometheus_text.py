@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format, version 0.0.4. Pure.
+"""Metrics in Prometheus's text format, version 0.0.4. Pure.
 
 page = Exposition()
 page.add(REQUESTS, 12, "Log/Produce")
@@ -23,7 +23,7 @@ class MetricKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All series of one name. `help` is for people; `labels` are the label names that distinguish the series."""
+    """All series of one name. `help`: a description. `labels`: the names of the labels that distinguish the series."""
 
     name: str
     kind: MetricKind
@@ -32,13 +32,13 @@ class Family:
 
 
 class Exposition:
-    """One page. Adding a series again replaces it."""
+    """One page of metrics. Adding a series again replaces it."""
 
     def __init__(self) -> None:
-        self._families: dict[Family, dict[str, str]] = {}  # lines, each by its series
+        self._families: dict[Family, dict[str, str]] = {}  # lines by series
 
     def add(self, family: Family, value: float, *labels: str) -> None:
-        """Add a series. `labels` are the values, in the order of the family's labels."""
+        """Add a series. `labels`: the values of the family's labels, in the same order."""
         assert family.kind is not MetricKind.HISTOGRAM
         self._put(family, family.name, _labels(family.labels, labels), value)
 

@@ -1,5 +1,7 @@
-"""The C allocator's settings. Brokers and clients move blocks of a megabyte, which glibc by default returns to the
-kernel on every free and faults in again on the next allocation. Keeping them doubles a stream's throughput.
+"""Settings of the C allocator.
+
+Brokers and clients allocate blocks of a megabyte. By default, glibc returns them to the kernel on every free, and the
+next allocation faults them in again. Keeping them doubles a stream's throughput.
 """
 
 import contextlib
@@ -22,7 +24,7 @@ _LARGEST_BLOCK_BYTES = 31 * _MEBIBYTE  # slightly below glibc's limit for adapti
 
 
 def keep_freed_memory() -> bool:
-    """Keep freed memory in this process for its next allocations. Return False, doing nothing, without glibc."""
+    """Keep freed memory in this process for later allocations. Without glibc, do nothing and return False."""
     try:
         library = ctypes.CDLL(None)
         library.gnu_get_libc_version  # noqa: B018 (other C libraries have no such function)
@@ -36,17 +38,19 @@ def keep_freed_memory() -> bool:
 
 
 def give_back_memory() -> None:
-    """Return freed memory of all of glibc's arenas to the kernel: after a burst that may be gigabytes. Takes some
-    milliseconds without the interpreter lock. Does nothing without glibc."""
+    """Return the freed memory of all glibc arenas to the kernel, which may be gigabytes after a burst. This takes some
+    milliseconds without the interpreter lock. Without glibc, do nothing."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def free_a_large_block() -> None:
-    """The same for a library inside another program. glibc adapts when a program frees large blocks: it takes blocks up
-    to the largest one freed from the heap, and keeps twice that size at the top. So free one large block, never
-    touched. Does nothing if these limits are set explicitly, or without glibc.
+    """Keep freed memory like `keep_freed_memory`, for a library inside another program.
 
-    Measured: receiving a GiB cost a client 200,000 page faults without, a third of its processor time.
+    glibc adapts when a program frees large blocks: it then allocates blocks up to that size from the heap, and keeps
+    twice that size at the top. So allocate and free one large block, which is never touched. This has no effect if the
+    limits are set explicitly, or without glibc.
+
+    Measured: without it, receiving a GiB cost a client 200,000 page faults, a third of its CPU time.
     """
-    bytes(_LARGEST_BLOCK_BYTES)  # zeroed memory: the kernel's, not written to
+    bytes(_LARGEST_BLOCK_BYTES)  # the kernel provides zeroed memory, so nothing is written

@@ -25,9 +25,9 @@ class ProcessState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A permanent identity of a process: the kernel reuses ids, but no two processes share both id and start.
+    """A permanent identity of a process: the kernel reuses ids, but no two processes share both id and start time.
 
-    `started` counts the kernel's ticks since boot; `boot` identifies that boot.
+    `started`: the start time in kernel ticks since boot. `boot`: identifies that boot.
     """
 
     process_id: int
@@ -46,7 +46,7 @@ class ProcessIdentity:
 
     def send(self, signal_number: signal.Signals) -> bool:
         """Send a signal. Return False if the process is gone."""
-        # The descriptor refers to this very process even if it ends and its id is reused meanwhile.
+        # The descriptor refers to this process even if it ends and its id is reused meanwhile.
         try:
             descriptor = os.pidfd_open(self.process_id)
         except ProcessLookupError:
@@ -67,7 +67,7 @@ def start_process(
 ) -> ProcessIdentity:
     """Start a program that outlives this process and inherits none of its open files.
 
-    It gets its own session (our Ctrl+C does not reach it) and no input; its output is appended to a file.
+    It gets its own session, so that Ctrl+C here does not reach it, and no input. Its output is appended to a file.
     """
     with open(output_path, "ab") as output:
         process = subprocess.Popen(
@@ -88,7 +88,7 @@ def run_module(name: str, *arguments: str) -> tuple[int, str]:
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_seconds: float, every_seconds: float = _LOOK_SECONDS) -> bool:
-    """Poll `condition`; return True if it held in time."""
+    """Poll `condition`. Return True if it held before the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         left_seconds = deadline - time.monotonic()
@@ -108,7 +108,7 @@ def reap_children() -> None:
 
 
 def _stat(process_id: int) -> tuple[str, int] | None:
-    """Return a process's state (the kernel's letter) and start time; None if there is no such process."""
+    """Return a process's state, as the kernel's letter, and its start time, or None if there is no such process."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         with open(f"/proc/{process_id}/stat", encoding="utf-8", errors="replace") as file:
             # The name, in parentheses, may contain anything.

@@ -19,7 +19,7 @@ _HOME, _CLEAR_RIGHT, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class FullScreen:
-    """Each drawing replaces the previous one line by line, without flicker."""
+    """A screen. Each drawing replaces the previous one line by line, without flicker."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -39,8 +39,8 @@ class FullScreen:
 def full_screen(
     out: TextIO, *, on_key: Callable[[str], object], on_resize: Callable[[], object], on_end: Callable[[], object]
 ) -> Iterator[FullScreen]:
-    """Run on the present loop. Call `on_key` with typed characters if standard input is a terminal, and `on_end` on a
-    request to end the process. Ctrl+C behaves as usual."""
+    """Use the whole terminal, on the running event loop, and restore it afterwards. Call `on_key` with typed characters
+    if standard input is a terminal, and `on_end` on a signal to end the process. Ctrl+C behaves as usual."""
     loop = asyncio.get_running_loop()
     keyboard = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
     modes = termios.tcgetattr(keyboard) if keyboard is not None else None

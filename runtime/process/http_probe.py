@@ -11,7 +11,7 @@ class ProbeAnswer:
 
 
 def get_page(address: str, path: str, timeout_seconds: float) -> ProbeAnswer | None:
-    """Return the page at `path` of the server at `address`; None if there is no answer in time. Blocks."""
+    """Return the page at `path` of the server at `address`, or None if there is no answer in time. Blocks."""
     connection = http.client.HTTPConnection(address, timeout=timeout_seconds)
     try:
         connection.request("GET", path)

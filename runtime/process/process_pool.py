@@ -1,4 +1,4 @@
-"""Work spread over several fresh Python processes."""
+"""Distributes work over several new Python processes."""
 
 import multiprocessing
 import os
@@ -20,8 +20,8 @@ def core_count() -> int:
 
 
 def run_in_processes(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
-    """Yield the result of each item as it completes. With one job, run all in this process, in order. `work`, its items
-    and results must be picklable. A caller that stops early leaves no process behind."""
+    """Yield the result of each item as it completes. With one job, run all items in this process, in order. `work`, its
+    items and its results must be picklable. If the caller stops early, end all processes."""
     if jobs == 1:
         yield from map(work, items)
         return

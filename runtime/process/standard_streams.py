@@ -1,4 +1,4 @@
-"""Standard input, output and error of a program that may start without them, or write to a full disk."""
+"""Standard input, output and error of a program that may be started without them, or write to a full disk."""
 
 import contextlib
 import os
@@ -10,18 +10,18 @@ __all__ = ["finish_output", "is_reader_gone", "open_missing_streams"]
 
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
-# Reads and writes there must fail, as in other programs, so that the user learns of lost output. Only messages may be
-# discarded.
+# Reads and writes on replaced streams must fail, as in other programs, so that the user learns of lost output. Only
+# error messages may be discarded.
 _MODES = {_INPUT: os.O_WRONLY, _OUTPUT: os.O_RDONLY, _ERROR: os.O_RDWR}
 
 
 def open_missing_streams() -> None:
-    """Open the standard streams that are closed (`<&-`, `>&-`): else the first socket would get the number, and the
-    printed output."""
+    """Open the standard streams that are closed (`<&-`, `>&-`). Otherwise, the first socket would get the number of a
+    stream, and receive printed output."""
     missing = [number for number in _MODES if not _is_open(number)]
     for number in missing:
         opened = os.open(os.devnull, _MODES[number])
-        assert opened == number  # the lowest free one
+        assert opened == number  # the kernel assigns the lowest free number
         os.set_inheritable(number, True)
     if _INPUT in missing:
         sys.stdin = os.fdopen(_INPUT, encoding="utf-8", closefd=False)
@@ -40,7 +40,8 @@ def _is_open(number: int) -> bool:
 
 
 def finish_output() -> OSError | None:
-    """Flush buffered output. On failure, discard it and return the error: else Python would report it again on exit."""
+    """Flush buffered output. On failure, discard it and return the error; otherwise, Python would report it again on
+    exit."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -54,7 +55,7 @@ def finish_output() -> OSError | None:
 
 
 def is_reader_gone(out: TextIO) -> bool:
-    """Return True if `out` is a pipe without a reader. Return False for anything else, where that is unknown."""
+    """Return True if `out` is a pipe without a reader. Return False for anything else, for which that is unknown."""
     try:
         poller = select.poll()
         poller.register(out.fileno(), 0)

@@ -8,7 +8,7 @@ _CLEAR_RIGHT = "\x1b[K"
 
 
 class StatusLine:
-    """The caller says whether `out` is a terminal."""
+    """Use it only if `out` is a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -16,7 +16,7 @@ class StatusLine:
 
     def show(self, text: str) -> None:
         """Replace the line. Cut it to the width, because a wrapped line cannot be overwritten."""
-        self._may_be_there = True  # set before writing: Ctrl+C may come as soon as it is visible
+        self._may_be_there = True  # set before writing: Ctrl+C may arrive as soon as it is visible
         self._write(text[: self._columns() - 1])
 
     def clear(self) -> None:

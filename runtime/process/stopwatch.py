@@ -8,11 +8,11 @@ now_seconds = time.perf_counter
 """Seconds since an arbitrary start, in the machine's full resolution."""
 
 sleep_seconds = time.sleep
-"""Blocking sleep, for code without a loop."""
+"""A blocking sleep, for code without an event loop."""
 
 
 class Stopwatch:
-    """Starts when it is created."""
+    """Starts on creation."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -24,5 +24,5 @@ class Stopwatch:
 
     @property
     def cpu_seconds(self) -> float:
-        """Return the CPU time of this process, all threads included."""
+        """The CPU time of this process, including all threads."""
         return time.process_time() - self._cpu_began

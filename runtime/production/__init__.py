@@ -1,1 +1,1 @@
-"""The production side of the interfaces: gRPC, threads and the event loop."""
+"""The production implementations of the interfaces: gRPC, threads and the event loop."""

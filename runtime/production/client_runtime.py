@@ -1,4 +1,4 @@
-"""The outside world of a client: a guest in somebody else's process, whose settings it leaves as they are."""
+"""The outside world of a client, which runs in another program's process and leaves its settings unchanged."""
 
 import os
 
@@ -10,11 +10,11 @@ from lograft.runtime.production.threads import ThreadBlocking, ThreadWorkers
 from lograft.runtime.rng import system_rng
 from lograft.runtime.world import Runtime
 
-_BLOCKING_THREADS = 4  # for all clients of a loop
+_BLOCKING_THREADS = 4  # shared by all clients of a loop
 
 
 class ForkedTooLate(Exception):
-    """There can be no client in this process. The message says why."""
+    """Raised when this process cannot have a client, with the reason."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -36,15 +36,15 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def check_not_forked() -> None:
-    """`ForkedTooLate` if there can be no client in this process."""
-    # It would hang, or crash the process: tried.
+    """Raise `ForkedTooLate` if this process cannot have a client."""
+    # Experiments showed that a client would hang, or crash the process.
     if _is_forked_too_late:
         raise ForkedTooLate
 
 
 def client_runtime() -> Runtime:
-    """Return a client's runtime on this machine. Call on the client's loop. No setting of the process is changed by
-    it."""
+    """Return a client's runtime on this machine. Call it on the client's event loop. It changes no settings of the
+    process."""
     global _has_made_one
     from lograft.runtime.production.grpc_network import GrpcNetwork, start_poller
 
@@ -67,5 +67,5 @@ def _panic(error: BaseException) -> None:
 
 
 async def close_client_runtime(runtime: Runtime) -> None:
-    """End its threads."""
+    """End the runtime's threads."""
     await close_production_runtime(runtime)

@@ -1,6 +1,6 @@
-"""The network over gRPC: one adapter of `network.py`, and the only place that imports grpc.
+"""The network over gRPC: an implementation of `network.py`. Only this module and `grpc_streams` import `grpc`.
 
-Every method is served as a stream of raw bytes; a unary gRPC client (grpcurl, any language) finds the same wire.
+It serves every method as a stream of raw bytes. The wire format is the same for unary gRPC clients of any language.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
-# gRPC writes a line to stderr for each connection that goes away in a normal shutdown. Before its import, or too late.
+# By default, gRPC writes a line to stderr for each connection closed by a normal shutdown. Set this before its import.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-# Its support of forks starts threads in the child, whose sockets `subprocess` then closes on the way to the new
-# program: of children with a `preexec_fn`, as Spark starts its JVM, one in five crashed. Without, it leaves them alone.
+# gRPC's fork support starts threads in the child, and `subprocess` closes their sockets before it runs the new program.
+# Of children with a `preexec_fn`, as used by Spark to start its JVM, one in five crashed. Without it, none does.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import grpc
@@ -37,31 +37,31 @@ from lograft.runtime.tasks.cancellation import keep_cancellation
 
 _NEVER_MS = 2**31 - 1
 _COMMON_OPTIONS = (
-    # How much may be in flight to a receiver that does not read yet. By default gRPC finds out what a connection can
-    # take, with pings and timers that never end: half of what an idle node's threads were woken for.
+    # How much may be in flight to a receiver that does not read yet. By default, gRPC probes the bandwidth with endless
+    # pings and timers, which caused half of the wake-ups of an idle node's threads.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 4 * 1024 * 1024),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
 )
-# A peer that lost power, or a firewall its memory, sends no goodbye: without pings a connection to nowhere would be
-# taken for a live one until TCP gives up, many minutes later.
+# Without pings, a connection whose peer lost power, or whose firewall lost its state, would seem alive until TCP gives
+# up many minutes later.
 _PING_INTERVAL_MS = 2000
 _PING_TIMEOUT_MS = 2000
-# Nothing waits for a server's stream to a dead caller.
+# Servers can ping less often: nothing waits for a stream to a dead caller.
 _SERVER_PING_INTERVAL_MS = 10_000
 _SERVER_OPTIONS = (
     *_COMMON_OPTIONS,
-    ("grpc.http2.max_ping_strikes", 0),  # else it disconnects callers that ping this often
+    ("grpc.http2.max_ping_strikes", 0),  # otherwise, it disconnects callers that ping this often
     ("grpc.keepalive_time_ms", _SERVER_PING_INTERVAL_MS),
     ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.so_reuseport", 0),  # else a second server binds the same port silently
-    # A silent connection holds a descriptor, by default for two minutes.
+    ("grpc.so_reuseport", 0),  # otherwise, a second server can silently bind the same port
+    # By default, a silent connection holds a descriptor for two minutes.
     ("grpc.server_handshake_timeout_ms", 5000),
-    # Each takes some memory. Callers wait with what is more.
+    # Each stream takes some memory. Beyond this, callers wait to open more.
     ("grpc.max_concurrent_streams", 1000),
 )
 
@@ -78,7 +78,7 @@ def _channel_options(timeout_ms: int, ping_interval_ms: int) -> tuple[tuple[str,
     return (
         *_COMMON_OPTIONS,
         ("grpc.enable_http_proxy", 0),
-        ("grpc.use_local_subchannel_pool", 1),  # each connect is a TCP connection of its own
+        ("grpc.use_local_subchannel_pool", 1),  # each call of `connect` opens a TCP connection
         ("grpc.client_idle_timeout_ms", _NEVER_MS),
         ("grpc.keepalive_time_ms", ping_interval_ms),
         ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
@@ -86,23 +86,23 @@ def _channel_options(timeout_ms: int, ping_interval_ms: int) -> tuple[tuple[str,
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        # The least time gRPC gives an attempt, too: shorter, and a slow answer would look like a refusal.
+        # This is also gRPC's minimum time for an attempt; if shorter, a slow answer would look like a refusal.
         ("grpc.min_reconnect_backoff_ms", max(50, timeout_ms)),
         ("grpc.max_reconnect_backoff_ms", 200),
     )
 
 
 def start_poller() -> None:
-    """Have gRPC start its thread now. Call on a loop.
+    """Make gRPC start its thread now. Call it on an event loop.
 
-    It would start with the first connection, which may be made when the program ends: Python 3.12.0 and 3.12.1 let no
-    thread start then, and gRPC brings the process down.
+    Otherwise, gRPC starts it with the first connection, which may happen while the program ends. Python 3.12.0 and
+    3.12.1 refuse to start threads then, and gRPC aborts the process.
     """
     aio.init_grpc_aio()
 
 
 class GrpcConnection:
-    """A channel that was ready once, and is used until its one TCP connection is lost."""
+    """A channel that has become ready, used until its one TCP connection is lost."""
 
     def __init__(self, address: str, channel: aio.Channel) -> None:
         self._address = address
@@ -119,7 +119,7 @@ class GrpcConnection:
 
     def open(self, method: str) -> Stream:
         if self._broken.is_set():
-            return LostStream(self._address)  # the channel would connect anew
+            return LostStream(self._address)  # the channel would open a new connection
         start = self._methods.get(method)
         if start is None:
             start = self._methods[method] = self._channel.stream_stream(method)
@@ -146,7 +146,8 @@ class GrpcConnection:
         await self._channel.close()
 
     async def _watch(self) -> None:
-        """Wait for the channel to leave READY. A server that stops gracefully says so at once, streams still open."""
+        """Wait for the channel to leave READY. A server that stops gracefully causes this at once, while streams are
+        still open."""
         try:
             await self._channel.wait_for_state_change(ChannelConnectivity.READY)
         finally:
@@ -154,7 +155,7 @@ class GrpcConnection:
 
 
 class GrpcServer:
-    """A listening server, made by `GrpcNetwork.serve`."""
+    """A listening server, created by `GrpcNetwork.serve`."""
 
     def __init__(
         self, handlers: Mapping[str, Handler], on_panic: PanicHandler, limits: ConnectionLimits | None = None
@@ -203,7 +204,7 @@ class GrpcServer:
         if self._guard is not None:
             await asyncio.to_thread(self._guard.stop)
         await self._server.stop(grace_ms / 1000 if grace_ms else None)
-        # gRPC is done with the streams; their handlers may still be cleaning up.
+        # gRPC has ended the streams, but their handlers may still be cleaning up.
         while handlers := [task for task in self._tasks if task is not asyncio.current_task()]:
             await asyncio.wait(handlers)
 
@@ -236,7 +237,7 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
 
 
 class GrpcNetwork:
-    """Production's network. `ping_interval_ms`: how soon a caller detects a dead connection."""
+    """The production network. `ping_interval_ms`: how often a caller checks a connection."""
 
     def __init__(self, *, ping_interval_ms: int = _PING_INTERVAL_MS) -> None:
         self._ping_interval_ms = ping_interval_ms
@@ -276,7 +277,7 @@ async def _until_ready(address: str, channel: aio.Channel) -> None:
 
 
 async def _failure_reason(channel: aio.Channel) -> str:
-    """Return why the channel failed: only a call can tell, and it fails at once in this state."""
+    """Return why the channel failed. Only a call has the reason, and it fails at once in this state."""
     try:
         await channel.stream_stream("/")().read()
     except aio.AioRpcError as error:
@@ -285,15 +286,15 @@ async def _failure_reason(channel: aio.Channel) -> str:
 
 
 def _plain_reason(details: str) -> str:
-    """Of `failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:9092: Failed to connect to remote
-    host: Connection refused` what a person wants to know: who asks knows the address. Sometimes the error's number
-    follows."""
+    """Return the useful part of `failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:9092: Failed
+    to connect to remote host: Connection refused`: its end, without the errno that may follow. The caller knows the
+    address."""
     before, _, last = details.rpartition("; last error: ")
     return re.sub(r" \(\d+\)$", "", last.rpartition(": ")[2]) if before else details
 
 
 async def _probe(address: str) -> None:
-    """Raise the OSError that binding `address` gives: gRPC itself does not tell the cause."""
+    """Raise the OSError of binding `address`, if any, because gRPC does not report the cause."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
     candidates = await loop.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

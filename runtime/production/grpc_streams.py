@@ -1,4 +1,4 @@
-"""The two ends of a gRPC stream: `CallStream` is the caller's, `HandlerStream` the handler's."""
+"""The two ends of a gRPC stream: `CallStream` for the caller, `HandlerStream` for the handler."""
 
 import asyncio
 import contextlib
@@ -21,8 +21,8 @@ _END_OF_FILE_CONFIRMATION_SECONDS = 0.02
 _STATUS_OF_CODE = {code: Status(code.value[0]) for code in StatusCode if code is not StatusCode.OK}
 _CODE_OF_STATUS = {status: code for code, status in _STATUS_OF_CODE.items()}
 
-# What grpc.aio raises for an operation on a call that is over; the call's status says why. All that it has: the one for
-# a server that was stopped meanwhile has no public name.
+# The errors that grpc.aio raises for an operation on a call that is over; the call's status has the reason. The list
+# names base classes, because the error for a stopped server has no public name.
 _OVER_ERRORS = (aio.BaseError, asyncio.InvalidStateError)
 
 
@@ -49,8 +49,8 @@ class CallStream:
 
     def __init__(self, call: Any, peer: str) -> None:
         self._call = call
-        # grpc.aio's own `write` answers a failed send by giving the call the status INTERNAL, which hides the true
-        # status and throws away messages not yet read. The object below it does not.
+        # If a send fails, grpc.aio's `write` sets the call's status to INTERNAL, which hides the true status and
+        # discards messages not yet read. The object below it does not.
         self._cython_call = call._cython_call
         self._peer = peer
         self._starting: asyncio.Task[None] | None = None
@@ -76,7 +76,7 @@ class CallStream:
         except aio.AioRpcError as error:
             raise _error_of(error.code(), error.details(), error.trailing_metadata()) from None
         except _OVER_ERRORS:
-            # Not over for us while messages wait to be read: the status follows the last of them.
+            # The stream is not over while messages wait to be read: the status follows the last of them.
             await self._raise_if_over()
         finally:
             self._sending = False
@@ -105,23 +105,23 @@ class CallStream:
         except asyncio.CancelledError:
             raise self._cancellation() from None
         except (aio.AioRpcError, *_OVER_ERRORS):
-            return  # over already: `receive` says how
+            return  # already over: `receive` reports the outcome
 
     def reset(self) -> None:
         self.drop("the stream was reset by this end")
 
     def drop(self, reason: str) -> None:
-        """Reset, saying why to whoever waits at this end."""
+        """Reset the stream, and give callers waiting at this end the reason."""
         if not self._drop_reason and not self._call.done():
             self._drop_now(reason)
 
     def _drop_now(self, reason: str) -> None:
         self._drop_reason = reason
-        # Later, because a call cancelled before its first step would never get a status.
+        # Cancel it later: a call cancelled before its first step would never get a status.
         asyncio.get_running_loop().call_soon(self._cancel_call)
 
     async def ended(self) -> None:
-        """Return when gRPC has let go of the call."""
+        """Return when gRPC has finished the call."""
         with contextlib.suppress(aio.AioRpcError, *_OVER_ERRORS):
             await self._call.code()
 
@@ -140,7 +140,8 @@ class CallStream:
         await self._call.done_writing()
 
     async def _start(self) -> None:
-        """Wait until the call may carry messages. A task of its own, because nothing else wakes the wait on a reset."""
+        """Wait until the call can carry messages. The wait is a task of its own, because a reset must be able to cancel
+        it."""
         if self._started:
             return
         self._starting = asyncio.ensure_future(self._call.wait_for_connection())
@@ -148,7 +149,8 @@ class CallStream:
         self._started = True
 
     def _cancellation(self) -> BaseException:
-        """What to raise for gRPC's CancelledError: it means our task was cancelled, or the call was dropped."""
+        """Return the exception to raise for gRPC's CancelledError, which means that either this task was cancelled, or
+        the call was dropped."""
         if self._drop_reason and not _is_being_cancelled():
             return StreamError(Status.CANCELLED, self._drop_reason)
         if not self._drop_reason:
@@ -167,7 +169,7 @@ class CallStream:
 
 
 def address_of(peer: str) -> tuple[str, int] | None:
-    """Return the host and port of what gRPC calls `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`."""
+    """Return the host and port of a gRPC peer such as `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`."""
     kind, _, address = unquote(peer).partition(":")
     host, _, port = address.rpartition(":")
     if kind not in ("ipv4", "ipv6") or not port.isdecimal():
@@ -176,7 +178,7 @@ def address_of(peer: str) -> tuple[str, int] | None:
 
 
 class LostStream:
-    """A stream opened on a connection that was broken already."""
+    """A stream opened on a broken connection."""
 
     def __init__(self, peer: str) -> None:
         self._peer = peer
@@ -276,24 +278,24 @@ class HandlerStream:
             self._task.cancel()
 
     async def end(self, error: StreamError) -> None:
-        """Send the caller `error`. Raises gRPC's AbortError, which is to be let through."""
+        """Send the caller `error`. Raise gRPC's AbortError, which must propagate."""
         trailing_metadata = ((ERROR_DETAIL_KEY, error.detail),) if error.detail else ()
         message = error.message[:_MESSAGE_MAX_CHARACTERS]
         try:
             await self._context.abort(_CODE_OF_STATUS[error.status], message, trailing_metadata)
         except aio.AbortError as abort:
-            # gRPC's state of the call keeps this error, whose frames keep that state: until the garbage is collected, a
-            # call that failed would hold all that it received.
+            # gRPC's state of the call refers to this error, whose frames refer to that state. Until the next garbage
+            # collection, a failed call would keep all received messages in memory.
             self._task.add_done_callback(partial(_forget_frames, abort))
             raise
         except aio.BaseError:
-            pass  # there is nobody to be told
+            pass  # the caller is gone
 
     async def _confirm_end_of_file(self) -> None:
-        """Tell the caller's half-close from its death: gRPC reports both as the end of file, the latter before it
+        """Distinguish the caller's half-close from its death. gRPC reports both as end of file, the latter before it
         cancels the handler."""
         if not self._sent:
-            # Headers can be sent only once, and only to a caller that lives: a sure test, and no waiting.
+            # Headers can be sent only once, and only to a live caller: a reliable test without waiting.
             self._sent = True
             await self._context.send_initial_metadata(())
         else:

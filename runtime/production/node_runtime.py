@@ -1,4 +1,4 @@
-"""The outside world of a real node."""
+"""The outside world of a node in production."""
 
 import asyncio
 import os
@@ -16,32 +16,34 @@ from lograft.runtime.rng import system_rng
 from lograft.runtime.world import Runtime
 
 _BLOCKING_THREADS = 8
-_PING_INTERVAL_MS = 10_000  # all that nodes say to each other has its own signs of life, which come much sooner
+_PING_INTERVAL_MS = 10_000  # the streams between nodes have keep-alives of their own, which are much more frequent
 
-# A thread back from the disk asks for the interpreter lock only once it waited a whole switch interval in which that
-# was never let go. A busy loop lets go at every poll, and takes the lock again before the waiter is awake; so with the
-# default interval, 5 ms, a finished fsync went unnoticed for up to seconds. Measured, polls 0.1 to 1 ms apart: p99 5 to
-# 250 ms by default, 5 to 30 ms with 50 us. Much less is worse again: at 5 us, with exact timers, they only took turns.
+# A thread that returns from the disk requests the interpreter lock only after waiting for a whole switch interval in
+# which nobody released it. A busy loop releases it at every poll, and retakes it before the waiter is awake. So with
+# the default interval of 5 ms, a finished fsync went unnoticed for up to seconds. Measured with polls 0.1 to 1 ms
+# apart: p99 5 to 250 ms by default, 5 to 30 ms with 50 us. Much less is worse: at 5 us, with exact timers, the threads
+# only took turns.
 _SWITCH_INTERVAL_S = 0.00005
 
-# By default, gRPC (since 1.66) waits for sockets in a pool of threads: the thread that sees a message hands it to
-# another that reads it, that one to grpc.aio's thread, and that one to the loop. Without the pool, grpc.aio's thread
-# reads it. Measured with 1.85 on two cores: a message and its answer cost 0.6 as much CPU time when idle, and take 0.75
-# as long.
+# By default, gRPC (since 1.66) waits for sockets in a pool of threads: the thread that detects a message hands it to
+# another that reads it, which hands it to grpc.aio's thread, which hands it to the loop. Without the pool, grpc.aio's
+# thread reads it. Measured with 1.85 on two cores: a message and its answer cost 0.6 times the CPU time when idle, and
+# take 0.75 times as long.
 _WITHOUT_POOL = "-event_engine_client,-event_engine_listener"
-# The versions known to support that. Others would print a complaint about an unknown experiment on stderr.
+# The versions known to support that. Others would warn about an unknown experiment on stderr.
 _FIRST_WITHOUT_POOL, _LAST_WITHOUT_POOL = (1, 71), (1, 85)
 _VERSION_FILE = "_grpcio_metadata.py"
 
 
 FAULTS_VARIABLE = "LOGRAFT_FAULTS"
-"""For tests of whole clusters, and nothing else: the directory that says what is wrong with the machine."""
+"""Only for tests of whole clusters: names the directory with the faults of the machine."""
 
 
 def production_runtime(on_panic: PanicHandler) -> Runtime:
-    """Return a node's runtime on this machine. Call on the node's loop; broken invariants call `on_panic` there."""
+    """Return a node's runtime on this machine. Call it on the node's event loop. Broken invariants call `on_panic`
+    there."""
     wait_without_pool()
-    # Only a node needs gRPC at once; what merely reads files should not wait for its import.
+    # Import late: programs that only read files should not wait for gRPC.
     from lograft.runtime.production.grpc_network import GrpcNetwork
 
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -69,7 +71,7 @@ def _clock_and_files(faults: str | None) -> tuple[Clock, Files]:
 
 
 def node_boot_id() -> str:
-    """Return the machine's, unless a test has it lose its memory."""
+    """Return the machine's boot id, or another one if a test simulates a loss of the page cache."""
     faults = os.environ.get(FAULTS_VARIABLE)
     if not faults:
         return boot_id()
@@ -79,8 +81,8 @@ def node_boot_id() -> str:
 
 
 async def close_production_runtime(runtime: Runtime) -> None:
-    """End all threads, once what was asked of them is done. Their owners close servers and connections before that."""
-    # Workers and blocking functions use the files, so those come last.
+    """End all threads, once their work is done. Owners must close servers and connections first."""
+    # Workers and blocking functions use the files, so close those last.
     if isinstance(runtime.make_worker, ThreadWorkers):
         await runtime.make_worker.close()
     await runtime.blocking.close()
@@ -89,7 +91,7 @@ async def close_production_runtime(runtime: Runtime) -> None:
 
 
 def wait_without_pool() -> None:
-    """Have gRPC wait without its thread pool in this process.
+    """Make gRPC wait without its thread pool in this process.
 
     No effect once gRPC is imported, or if `GRPC_EXPERIMENTS` is set.
     """
@@ -99,7 +101,8 @@ def wait_without_pool() -> None:
 
 
 def _grpc_version() -> tuple[int, int] | None:
-    """Find the version without importing gRPC (too late then) or importlib.metadata (a fifth of gRPC's import time)."""
+    """Return the version without importing gRPC, which would be too late, or importlib.metadata, which takes a fifth of
+    gRPC's import time."""
     spec = find_spec("grpc")
     if spec is None or spec.origin is None:
         return None

@@ -1,4 +1,4 @@
-"""Threads beside the loop: the production side of `blocking`. No state is shared with them but queues."""
+"""Threads beside the event loop: the production implementation of `blocking`. They share only queues with the loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,14 +16,14 @@ R = TypeVar("R")
 
 
 class _Close:
-    """Queued behind the last operation."""
+    """Queued after the last operation."""
 
 
 class ThreadWorker(Generic[Operation, R]):
-    """One thread that performs all that is waiting at a time. Make, submit to and close it on the loop.
+    """One thread that performs all waiting operations in rounds. Create, use and close it on the event loop.
 
-    An exception of `perform` or `completed` is a broken invariant: `on_panic` is told on the loop, and nothing
-    submitted is performed or completed from then on.
+    An exception from `perform` or `completed` is a broken invariant: the worker calls `on_panic` on the loop, and
+    performs and completes nothing more.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ThreadWorker(Generic[Operation, R]):
         self._panicked = False
         self._closing = False
         self._finished: asyncio.Future[None] = self._loop.create_future()
-        # A daemon, so that a node that is killed by a panic need not wait for a disk that hangs.
+        # A daemon thread, so that a panicking node does not wait for a hanging disk.
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -60,7 +60,7 @@ class ThreadWorker(Generic[Operation, R]):
         open_for_more = True
         while open_for_more:
             taken = [self._queue.get()]
-            # Only this thread takes, so what is counted is there.
+            # Only this thread takes operations, so all that are counted are available.
             taken.extend(self._queue.get_nowait() for _ in range(self._queue.qsize()))
             operations = [operation for operation in taken if not isinstance(operation, _Close)]
             open_for_more = len(operations) == len(taken)
@@ -69,7 +69,7 @@ class ThreadWorker(Generic[Operation, R]):
         self._post(self._finish)
 
     def _perform_and_post(self, operations: list[Operation]) -> bool:
-        """Perform, and hand the outcome to the loop; whether the loop is still there."""
+        """Perform the operations, and post the outcome to the loop. Return False if the loop is closed."""
         try:
             result = self._perform(operations)
         except BaseException as error:
@@ -81,7 +81,7 @@ class ThreadWorker(Generic[Operation, R]):
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
-            # The loop was closed without closing the worker: the node is gone, and no one is left to tell.
+            # The loop was closed before the worker: the node has ended, and nothing waits for the outcome.
             return False
         return True
 
@@ -99,7 +99,7 @@ class ThreadWorker(Generic[Operation, R]):
 
 
 class ThreadWorkers:
-    """Makes the workers of one node (`WorkerFactory`) and, at the end, closes those that their owners did not."""
+    """Creates the workers of one node, as a `WorkerFactory`. `close` closes those that their owners did not."""
 
     def __init__(self, on_panic: PanicHandler) -> None:
         self._on_panic = on_panic
@@ -117,13 +117,14 @@ class ThreadWorkers:
 
 
 class ThreadBlocking:
-    """A pool of at most `max_threads` threads; work beyond that waits its turn."""
+    """A pool of at most `max_threads` threads. Further work waits for a free one."""
 
     def __init__(self, max_threads: int) -> None:
         self._pool = ThreadPoolExecutor(max_threads, thread_name_prefix="lograft-blocking")
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
-        """As `Blocking`. Cancelling the caller does not stop a function that has started. RuntimeError when closed."""
+        """Implement `Blocking`. Cancelling the caller does not stop a function that has started. Raise RuntimeError if
+        the pool is closed."""
         return await asyncio.wrap_future(self._pool.submit(function, *arguments))
 
     async def close(self) -> None:
@@ -134,7 +135,7 @@ class ThreadBlocking:
             self._pool.shutdown(wait=True)
             loop.call_soon_threadsafe(stopped.set_result, None)
 
-        # Waiting for the pool blocks, and no thread of the pool can wait for itself.
+        # Waiting for the pool blocks, and a thread of the pool cannot wait for itself, so use another thread.
         thread = Thread(target=stop, name="lograft-blocking-stop")
         thread.start()
         await asyncio.shield(stopped)

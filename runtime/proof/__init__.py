@@ -1,1 +1,1 @@
-"""How nodes prove to each other that they belong to the cluster."""
+"""Mutual proof between nodes that they belong to the cluster."""

@@ -1,15 +1,15 @@
-"""What two nodes compute to prove to each other that they know the cluster's secret. Pure.
+"""The protocol by which two nodes prove to each other that they know the cluster's secret. Pure.
 
-hello = caller.hello(nonce)                               # the caller's
-answer, callee = Callee.answer(identity, hello, nonce)    # the other end's
-proof, session = caller.prove(answer)
+caller = Caller(identity, nonce)                          # at the node that connects
+callee = Callee(identity, caller.hello(), nonce)          # at the other node
+proof, session = caller.prove(callee.answer)
 session = callee.check(proof)
 
-Both send a nonce of 32 bytes, then HMAC-SHA256(secret, side, version, cluster, caller, callee, both nonces). The secret
-itself never travels, a proof holds for these two nonces alone, and that of one side is none for the other. Streams
-that follow on the same connection carry a ticket, which only who knows the secret could make, and which counts once.
+Each node sends a nonce of 32 bytes, then HMAC-SHA256(secret, side, version, cluster, caller, callee, both nonces). The
+secret itself is never sent, a proof is valid only for these two nonces, and the proof of one side is not valid for the
+other. Later streams on the same connection carry a ticket, which requires the secret, and is valid once.
 
-That a peer knows the secret says that it is a node, not which one.
+Knowledge of the secret proves that a peer is a node of the cluster, but not which one.
 """
 
 import hashlib
@@ -43,16 +43,16 @@ _NO_PROOF = f"it ended before its proof, as a node with another secret does: {_R
 
 
 class NotProven(Exception):
-    """The peer's proof was rejected. The message says why, and what to do."""
+    """Raised when a peer's proof is rejected. The message has the reason and the remedy."""
 
 
 class SecretsRefused(ValueError):
-    """Not what a file of secrets may be. The message says why."""
+    """Raised for an invalid file of secrets, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """Who proves. `secrets`: the first proves, all are accepted; at least one."""
+    """The proving node. `secrets`: at least one; it proves with the first, and accepts all."""
 
     cluster_id: str
     node_id: int
@@ -60,7 +60,8 @@ class NodeIdentity:
 
 
 def read_secrets(text: str) -> tuple[bytes, ...]:
-    """Return the secrets in a file: one a line; empty lines, and those that begin with `#`, do not count."""
+    """Return the secrets in a file, one a line, without empty lines and comments, which begin with `#`. Raise
+    `SecretsRefused` if they are invalid."""
     lines = [line.strip() for line in text.splitlines()]
     secrets = [line for line in lines if line and not line.startswith("#")]
     if not 0 < len(secrets) <= MAX_SECRETS:
@@ -75,7 +76,7 @@ def read_secrets(text: str) -> tuple[bytes, ...]:
 
 
 class Session:
-    """What a connection is known by once both ends are believed. `key` is known to them alone."""
+    """A connection after both ends have proved themselves. `key`: known only to them."""
 
     def __init__(self, peer_id: int, key: bytes) -> None:
         self.peer_id = peer_id
@@ -85,13 +86,14 @@ class Session:
         self._taken: dict[int, None] = {}
 
     def ticket(self, method: str) -> bytes:
-        """For one stream of that method. Another each time."""
+        """Return a new ticket for one stream of that method."""
         self._last_number += 1
         number = self._last_number
         return NodeTicket(session=self.name, number=number, proof=self._proof(method, number)).SerializeToString()
 
     def take(self, ticket: NodeTicket, method: str) -> None:
-        """`NotProven` unless it was made for this, and is shown for the first time. They may come out of order."""
+        """Accept a ticket. Raise `NotProven` unless it was made for this session and method, and is used for the first
+        time. Tickets may arrive out of order."""
         if not hmac.compare_digest(ticket.proof, self._proof(method, ticket.number)):
             raise NotProven("its ticket is forged")
         oldest = self._last_number - _TICKETS_REMEMBERED
@@ -108,7 +110,7 @@ class Session:
 
 
 def read_ticket(data: bytes | None) -> NodeTicket:
-    """Return the first message of a stream between nodes."""
+    """Return the ticket in the first message of a stream between nodes. Raise `NotProven` if there is none."""
     try:
         ticket = NodeTicket.FromString(data or b"")
     except DecodeError:
@@ -132,8 +134,8 @@ class Caller:
         return NodeProofRequest(hello=hello).SerializeToString()
 
     def prove(self, data: bytes | None) -> tuple[bytes, Session]:
-        """What to say to the answer `data`, and the session, once that was accepted. `NotProven` if who answers does
-        not know the secret."""
+        """Return the proof to send after the answer `data`, and the session, which is valid once the callee accepts the
+        proof. Raise `NotProven` if the callee does not know the secret."""
         answer = _answer_in(data)
         exchanged = _Exchanged(
             self._identity.cluster_id, self._identity.node_id, answer.node_id, self._nonce, answer.nonce
@@ -150,7 +152,7 @@ class Caller:
 
 
 class Callee:
-    """The side that is called, in one conversation. `answer` is what it says to the hello."""
+    """The side that is called. `answer`: its answer to the hello in `data`."""
 
     def __init__(self, identity: NodeIdentity, data: bytes | None, nonce: bytes) -> None:
         assert len(nonce) == NONCE_BYTES
@@ -170,7 +172,7 @@ class Callee:
         self.answer = NodeProofResponse(answer=answer).SerializeToString()
 
     def check(self, data: bytes | None) -> Session:
-        """`NotProven` if the caller does not know the secret."""
+        """Return the session. Raise `NotProven` if the caller does not know the secret."""
         secret = self._exchanged.find_secret(self._identity.secrets, _CALLER, _proof_in(data))
         if secret is None:
             raise NotProven(
@@ -181,7 +183,7 @@ class Callee:
 
 @dataclass(frozen=True, slots=True)
 class _Exchanged:
-    """All that a proof is about."""
+    """The data covered by a proof."""
 
     cluster_id: str
     caller_id: int
@@ -196,17 +198,17 @@ class _Exchanged:
         )  # fmt: skip
 
     def find_secret(self, secrets: Sequence[bytes], side: bytes, proof: bytes) -> bytes | None:
-        """With which of them the proof was made. It takes as long whichever it is."""
+        """Return the secret with which the proof was made, or None. The time does not depend on which one it is."""
         matches = [secret for secret in secrets if hmac.compare_digest(proof, self.proof(secret, side))]
         return matches[0] if matches else None
 
     def session_key(self, callers: bytes, callees: bytes) -> bytes:
-        """Of the secrets that either proved with: both know both."""
+        """Return the key derived from the secrets that both sides proved with. Both sides know both secrets."""
         return _mac(self.proof(callers, _SESSION_KEY), self.proof(callees, _SESSION_KEY))
 
 
 def _mac(key: bytes, *fields: bytes) -> bytes:
-    """Return each field with its length before it: no two lists of fields are the same bytes."""
+    """Return the HMAC of the fields. Prefix each with its length, so that different lists have different bytes."""
     content = b"".join(len(one).to_bytes(4, "big") + one for one in fields)
     return hmac.digest(key, content, hashlib.sha256)
 

@@ -1,11 +1,11 @@
-"""A network on which nodes are believed only after they proved to know the cluster's secret: the one place of that.
+"""A network that authenticates nodes: each must prove that it knows the cluster's secret. Only this module does so.
 
 links = ProvenNetwork(network, identity, rng, clock)
-connection = await links.connect(address)           # both ends are believed, or ConnectFailed
+connection = await links.connect(address)           # both ends are proven, or ConnectFailed
 server = await links.serve(address, handlers, on_panic)
 
-gRPC has no greeting for each connection, so the first stream of each is the greeting, and every other one that is
-between nodes begins with a ticket of it. A transport with a greeting of its own needs neither.
+gRPC has no handshake of a connection that could carry the proof. So the first stream of a connection does, and every
+other stream between nodes begins with a ticket from it. A transport with a handshake of its own would need neither.
 """
 
 import asyncio
@@ -50,10 +50,12 @@ _ROUND_TRIPS = 2
 
 @dataclass(frozen=True, slots=True)
 class ProofLimits:
-    """`proof_ms`: how long a stranger may take. `unproven`: streams of those who have not proved anything yet, at a
-    time; another one ends the oldest of whoever has the most. `unread_bytes`: how much all strangers together may have
-    sent that no handler has received, before the connections that sent the most are ended. `message_bytes`: the
-    largest message of a stranger that is served, where that is for anybody. `told_every_ms`: refusals in the log."""
+    """Limits for strangers: peers that have not proved themselves.
+
+    `proof_ms`: the most time for a proof. `unproven`: the most concurrent streams of strangers; another one ends the
+    oldest stream of the peer with the most. `unread_bytes`: the most bytes, of all strangers together, that no handler
+    has received; beyond it, the connections that sent the most are ended. `message_bytes`: the largest message from a
+    stranger, for methods open to anybody. `told_every_ms`: the shortest time between log events about refusals."""
 
     proof_ms: int = 3000
     unproven: int = 256
@@ -63,7 +65,7 @@ class ProofLimits:
 
 
 class ProvenNetwork:
-    """A `Network` between nodes. What is served for clients at the same address is served to anybody."""
+    """A `Network` between nodes. Methods for clients at the same address are open to anybody."""
 
     def __init__(
         self, network: Network, identity: NodeIdentity, rng: Rng, clock: Clock, limits: ProofLimits | None = None
@@ -78,13 +80,13 @@ class ProvenNetwork:
 
     @property
     def refused(self) -> int:
-        """How many streams of peers that proved nothing were ended here."""
+        """The number of streams refused because their peers had not proved themselves."""
         return sum(refusals.count for refusals in self._refusals)
 
     async def connect(self, address: str, timeout_ms: int = 3000) -> Connection:
-        """`ConnectFailed`, too, if either end does not believe the other."""
+        """Return a proven connection. Raise `ConnectFailed` also if either end rejects the other's proof."""
         connection = await self._network.connect(address, timeout_ms)
-        proof_ms = _ROUND_TRIPS * timeout_ms  # each as long as that of connecting
+        proof_ms = _ROUND_TRIPS * timeout_ms  # each may take as long as connecting
         try:
             async with asyncio.timeout(proof_ms / 1000):
                 session = await self._prove(connection)
@@ -97,14 +99,14 @@ class ProvenNetwork:
         return _ProvenConnection(connection, session)
 
     async def _prove(self, connection: Connection) -> Session:
-        """On a stream that stays open: the session lasts as long as it."""
+        """Exchange proofs on a stream that stays open: the session lasts as long as the stream."""
         caller = Caller(self._identity, self._rng.secret_bytes(NONCE_BYTES))
         stream = connection.open(PROVE)
         await stream.send(caller.hello())
         try:
             proof, session = caller.prove(await stream.receive())
         except NotProven:
-            # The other end should hear of it, too: its operator may be the one who has to do something.
+            # Let the other end detect the failure, too: its operator may be the one who must act.
             with contextlib.suppress(StreamError):
                 await stream.half_close()
                 await stream.receive()
@@ -164,7 +166,7 @@ class _ProvenConnection:
 
 
 class _TicketedStream:
-    """Shows its ticket before anything else is said or heard."""
+    """Sends its ticket before the first message is sent or received."""
 
     def __init__(self, stream: Stream, ticket: bytes) -> None:
         self._stream = stream
@@ -187,7 +189,7 @@ class _TicketedStream:
         try:
             await self._show()
         except StreamError:
-            return  # over already: `receive` says how
+            return  # already over: `receive` reports the outcome
         await self._stream.half_close()
 
     def reset(self) -> None:
@@ -207,7 +209,7 @@ class _TicketedStream:
 
 
 class _Guard:
-    """At one address: who may speak there for a node."""
+    """Checks, at one address, which peers may act as nodes."""
 
     def __init__(
         self, identity: NodeIdentity, rng: Rng, limits: ProofLimits, address: str, refusals: "_Refusals"
@@ -216,12 +218,12 @@ class _Guard:
         self._rng = rng
         self._limits = limits
         self._address = address
-        self._sessions: dict[bytes, tuple[Session, str]] = {}  # with the connection that each is of
-        self._unproven: dict[asyncio.Timeout, str] = {}  # with their peers; the earliest comes first
+        self._sessions: dict[bytes, tuple[Session, str]] = {}  # by name, with the peer of the connection
+        self._unproven: dict[asyncio.Timeout, str] = {}  # the peers by timeout, the earliest first
         self._refusals = refusals
 
     def believed(self) -> list[str]:
-        """Return the peers whose connections are proven now. Other threads may ask."""
+        """Return the peers whose connections are proven. May be called from other threads."""
         return [peer for _, peer in list(self._sessions.values())]
 
     async def serve_proof(self, stream: Stream) -> None:
@@ -258,8 +260,8 @@ class _Guard:
 
     @asynccontextmanager
     async def _proving(self, stream: Stream) -> AsyncIterator[None]:
-        """What a stranger can do: be short, or right."""
-        # A connection that is proven is a node's: what it begins is ended for no stranger's sake.
+        """Limit the time and the number of unproven streams, and refuse the stream on `NotProven`."""
+        # Streams on a proven connection are a node's, and are never ended in favour of a stranger.
         is_stranger = stream.peer not in self.believed()
         while is_stranger and len(self._unproven) >= self._limits.unproven:
             surplus = self._surplus()
@@ -280,7 +282,8 @@ class _Guard:
             self._unproven.pop(timeout, None)
 
     def _surplus(self) -> asyncio.Timeout:
-        """Return the earliest of the connection with the most, at the address with the most: a node has one."""
+        """Return the earliest stream of the connection with the most, at the address with the most: a node has only
+        one."""
         by_peer = Counter(self._unproven.values())
         by_host = Counter(peer.rpartition(":")[0] for peer in self._unproven.values())
 
@@ -293,13 +296,13 @@ class _Guard:
     def _refusal(self, stream: Stream, reason: str) -> StreamError:
         self._refusals.note(stream.peer, reason)
         message = f"not taken for a node of cluster {self._identity.cluster_id!r} at {self._address}: {reason}"
-        # Nothing was done, and another node may see it otherwise.
+        # The call had no effect, and another node may accept it.
         detail = error_detail(errors_pb2.UNAVAILABLE, message)
         return StreamError(Status.UNAUTHENTICATED, message, detail.SerializeToString())
 
 
 class _StrangersStream:
-    """Takes no message that is larger than strangers may send."""
+    """Refuses messages that are larger than strangers may send."""
 
     def __init__(self, stream: Stream, message_bytes: int) -> None:
         self._stream = stream
@@ -325,7 +328,7 @@ class _StrangersStream:
 
 
 class _Refusals:
-    """Tells of refusals in the log: strangers may be many, and try again and again."""
+    """Logs refusals at a limited rate, because there may be many strangers, which retry."""
 
     def __init__(self, clock: Clock, address: str, told_every_ms: int) -> None:
         self._clock = clock

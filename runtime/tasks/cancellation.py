@@ -1,4 +1,4 @@
-"""Awaiting that never loses a cancellation: of one awaitable, and of tasks that race each other."""
+"""Awaiting without losing cancellations: one awaitable, or tasks that race each other."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
@@ -8,11 +8,11 @@ T = TypeVar("T")
 
 
 async def keep_cancellation(awaitable: Awaitable[T]) -> T:
-    """Await, and raise CancelledError if this task was cancelled meanwhile, whatever the outcome.
+    """Await, and raise CancelledError if this task was cancelled meanwhile, regardless of the outcome.
 
-    grpc.aio waits for tasks of its own, which can swallow a cancellation meant for ours; and an exception during the
-    clean-up of a cancelled task replaces the cancellation. If a caller catches that, the canceller waits forever.
-    Cancellations before the call do not count: clean-up code may await.
+    grpc.aio waits for tasks of its own, which can swallow a cancellation meant for the caller's task; and an exception
+    during the cleanup of a cancelled task replaces the cancellation. If a caller catches that, the canceller waits
+    forever. Cancellations before the call do not count, because cleanup code may await.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -38,7 +38,7 @@ async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
-        # Not left to the end of the group: before Python 3.13, a task that fails there leaves this task marked as
+        # Wait here, not at the end of the group: before Python 3.13, a task that fails there leaves this task marked as
         # cancelled.
         await asyncio.wait(tasks)
 
@@ -46,8 +46,8 @@ async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
 async def until_first_ends(*coroutines: Coroutine[Any, Any, object]) -> None:
     """Run all concurrently until one returns or raises; cancel the others and wait until they have ended.
 
-    Raise the first failure. A task group whose member fails just when it is cancelled forgets the cancellation, hence
-    `keep_cancellation`.
+    Raise the first failure. If a member of a task group fails just when the group is cancelled, the group forgets the
+    cancellation, hence `keep_cancellation`.
     """
     try:
         await keep_cancellation(until_first(*coroutines))

@@ -1,7 +1,7 @@
-"""Deadlines of requests. A request's `timeout_ms` says how long its sender waits for the answer.
+"""Deadlines of requests. A request's `timeout_ms` is how long its sender waits for the answer.
 
-The server answers within `answer_ms` of that, and gives its own requests to other nodes less again: so a definite
-refusal from inside arrives before any outer deadline passes. This module computes all nested deadlines.
+The server answers within `answer_ms` of that, and gives its own requests to other nodes still less, so that a definite
+refusal from an inner node arrives before any outer deadline passes. This module computes all nested deadlines.
 """
 
 from google.protobuf.message import Message
@@ -13,8 +13,8 @@ MAX_TIMEOUT_MS = 300_000
 """The largest timeout of a request."""
 
 ATTEMPT_MS = 10_000
-"""How long a client waits for one broker before it tries another. Below: for a broker that asks the controllers first,
-and for one that looks up a group's coordinator."""
+"""How long a client waits for one broker before it tries another. The constants below are for brokers that ask the
+controllers first, and for brokers that look up a group's coordinator."""
 
 LINEARIZABLE_MS = 6000
 COORDINATOR_MS = 2000  # a broker that takes longer may be gone, and the member's session is limited
@@ -24,8 +24,8 @@ _FIELD = "timeout_ms"
 
 
 def answer_ms(timeout_ms: int) -> int:
-    """Return how long the receiver of a request may take if the sender waits for `timeout_ms`: less, to leave time for
-    the answer's way back."""
+    """Return how long the receiver of a request may take if the sender waits for `timeout_ms`. It is less, to leave
+    time for the answer to arrive."""
     return max(1, timeout_ms - max(1, min(timeout_ms // 5, _WAY_BACK_MS)))
 
 
@@ -55,8 +55,8 @@ def set_timeout(request: Message, timeout_ms: int) -> None:
 
 
 def with_timeout(request_type: type[Message], request: bytes, timeout_ms: int) -> bytes:
-    """Like `set_timeout`, for an encoded request. Appends the field and keeps everything else, unknown fields included:
-    the last occurrence of a field counts."""
+    """Set `timeout_ms` in an encoded request, if its type has it. Append the field and keep everything else, including
+    unknown fields: the last occurrence of a field counts."""
     if not has_timeout(request_type):
         return request
     last = request_type()

@@ -1,4 +1,4 @@
-"""A handover from threads to the loop, with back pressure."""
+"""A handover of data from threads to the event loop, with back pressure."""
 
 import threading
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from lograft.runtime.tasks.loop_thread import LoopThread
 
 
 class LoopHandover:
-    """The user owns the data: it adds and takes data while holding `lock`. `take` is called on the loop soon after an
-    announcement."""
+    """The user owns the data, and adds and takes it while holding `lock`. The handover calls `take` on the event loop
+    soon after an announcement."""
 
     def __init__(self, loop: LoopThread, take: Callable[[], None]) -> None:
         self.lock = threading.Lock()
@@ -19,21 +19,21 @@ class LoopHandover:
         self._take = take
 
     def announce(self) -> None:
-        """Schedule `take` on the loop, unless it is scheduled. Call with the lock held."""
+        """Schedule `take` on the event loop, unless it is already scheduled. Call it with the lock held."""
         if not self.is_announced:
-            # In this order: an interrupt in between makes the loop take twice, not never.
+            # In this order, an interrupt in between makes the loop take twice instead of never.
             self._loop.post(self.take)
             self.is_announced = True
 
     def take(self) -> None:
-        """Take the present data, on the loop."""
+        """Take the available data, on the event loop."""
         with self.lock:
             self.is_announced = False
             self._take()
 
     def wait_for_room(self, has_room: Callable[[], bool], timeout_seconds: float) -> bool:
-        """Wait for room, releasing the lock meanwhile, and return whether there is room. Call with the lock held. A
-        callback on the loop does not wait: only the loop makes room."""
+        """Wait for room, with the lock released meanwhile, and return whether there is room. Call it with the lock
+        held. Do not wait in a callback on the event loop, because only the loop makes room."""
         if self._loop.is_current:
             return has_room()
         self._waiting += 1
@@ -43,7 +43,7 @@ class LoopHandover:
             self._waiting -= 1
 
     def made_room(self) -> None:
-        """Wake the threads that wait for room. Call without the lock."""
+        """Wake the threads that wait for room. Call it without the lock."""
         if self._waiting:
             with self.lock:
                 self._room.notify_all()

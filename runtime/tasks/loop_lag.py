@@ -5,7 +5,7 @@ from collections import deque
 from lograft.runtime.clock import Clock, until_beat_ms
 from lograft.runtime.histogram import Histogram
 
-_BEAT_MS = 500  # on the node's common beat: an idle node does not wake up for this alone
+_BEAT_MS = 500  # on the node's common beat, so that an idle node does not wake up only for this
 _RECENT = 20  # measurements
 
 

@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for synchronous callers: the synchronous clients.
+"""An event loop in a thread of its own, for the synchronous clients.
 
-All of a process's clients share one (`shared_loop`): gRPC's asyncio side serves several loops at once only haltingly.
+All clients of a process share one (`shared_loop`), because gRPC's asyncio API is slow with several loops at once.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ _FORKED_CLIENT = "this client was made before the process was forked, and does n
 
 
 class LoopLost(Exception):
-    """The loop does not run in this process: it was forked, or is about to end."""
+    """Raised when the loop does not run in this process, which was forked or is about to end."""
 
 
 class LoopThread:
-    """A running loop. Its methods may be called from any thread but its own."""
+    """A running event loop. Its methods may be called from any thread but its own."""
 
     def __init__(self, name: str = "lograft-client") -> None:
-        # In this process, that is: a child has the object, but not the thread. Plain, because each record looks at it.
+        # True in a forked child, which has the object but not the thread. Plain, because every record checks it.
         self._is_forked = False
         self.is_alive = True
         self._last_wishes: dict[Callable[[], None], None] = {}
         self._loop = asyncio.new_event_loop()
         _loops.add(self)
         started = threading.Event()
-        # A daemon: a program that forgets to close a client must still be able to end.
+        # A daemon thread: a program that forgets to close a client must still be able to end.
         self._thread = threading.Thread(target=self._run, args=(started,), name=name, daemon=True)
         self._thread.start()
         started.wait()
@@ -52,13 +52,13 @@ class LoopThread:
             self._loop.close()
 
     def forked(self) -> None:
-        """In a child, which has no thread of this."""
+        """Note that this is a forked child, which does not have the thread."""
         self._is_forked, self.is_alive = True, False
 
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
-        """Run the coroutine that `function` returns on the loop, and return or raise its outcome. `function` is called
-        on the loop; if the caller is interrupted, the coroutine is cancelled."""
-        # Not `Future.result`: Ctrl+C while that takes its lock again would come out as a RuntimeError about the lock.
+        """Call `function` on the loop, run its coroutine there, and return or raise the outcome. If the caller is
+        interrupted, cancel the coroutine."""
+        # Avoid `Future.result`: Ctrl+C while it retakes its lock would surface as a RuntimeError about the lock.
         return self.run_serving(SimpleQueue(), function, *arguments, **named)
 
     def run_serving(
@@ -68,7 +68,7 @@ class LoopThread:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
-        """As `run`; what is put into `calls` meanwhile is called by the thread that waits."""
+        """Run like `run`, and meanwhile call the functions put into `calls`, in the calling thread."""
         begin, outcome = self._call(partial(function, *arguments, **named))
         outcome.add_done_callback(lambda _: calls.put(None))
         try:
@@ -77,25 +77,26 @@ class LoopThread:
                 wanted()
             return outcome.result()
         except BaseException:
-            # Ctrl+C, most likely; what the coroutine itself raised leaves nothing to cancel.
+            # Probably Ctrl+C. If the coroutine itself raised, there is nothing left to cancel.
             outcome.cancel()
             raise
 
     def begin(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> Future[T]:
-        """As `run`, while the caller goes on. Whoever cancels the future cancels the coroutine."""
+        """Start the coroutine like `run`, and return a future of its outcome at once. Cancelling the future cancels the
+        coroutine."""
         begin, outcome = self._call(partial(function, *arguments, **named))
         self._loop.call_soon_threadsafe(begin)
         return outcome
 
     def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> tuple[Callable[[], None], Future[T]]:
-        """What begins it on the loop, and what will come of it."""
+        """Return the function that starts the call on the loop, and the future of its outcome."""
         self.check_may_wait()
         self.check()
         outcome: Future[T] = Future()
         return _Call(self._loop, make, outcome).begin, outcome
 
     def check_may_wait(self) -> None:
-        """`RuntimeError` on its own thread."""
+        """Raise `RuntimeError` on the loop's own thread, which must not wait for the loop."""
         if self.is_current:
             raise RuntimeError(
                 "a callback on the client's own thread cannot wait for the client: it would do so for ever"
@@ -103,28 +104,28 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether it is this thread that asks."""
+        """Return whether the caller runs on the loop's own thread."""
         return threading.current_thread() is self._thread
 
     def post(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Have `callback` called on the loop, soon."""
+        """Schedule a call of `callback` on the loop."""
         self.check()
         self._loop.call_soon_threadsafe(callback, *arguments)
 
     def check(self) -> None:
-        """`LoopLost` unless it runs, in this process."""
+        """Raise `LoopLost` unless the loop runs in this process."""
         if not self.is_alive:
             raise LoopLost(_FORKED_CLIENT if self._is_forked else "the process is ending, or the client's thread has")
 
     def before_stop(self, wish: Callable[[], None]) -> None:
-        """Call `wish` when the loop is to be stopped, on the thread that does so, unless it is taken back."""
+        """Call `wish` before the loop stops, on the thread that stops it, unless `take_back` removes it."""
         self._last_wishes[wish] = None
 
     def take_back(self, wish: Callable[[], None]) -> None:
         self._last_wishes.pop(wish, None)
 
     def stop(self) -> None:
-        """End the thread, and whatever still runs on the loop."""
+        """End all tasks on the loop, and the thread."""
         if not self.is_alive:
             return
         with contextlib.suppress(KeyboardInterrupt):  # an impatient user
@@ -141,17 +142,18 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """A coroutine on the loop, for whoever waits for its `outcome` on another thread.
+    """A coroutine on the loop, with an `outcome` that another thread waits for.
 
-    It is made on the loop: one that is made before, and not handed over because of Ctrl+C, Python would tell of."""
+    The coroutine is created on the loop: Python would warn about one created earlier and not handed over because of
+    Ctrl+C."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]], outcome: Future[T]
     ) -> None:
         self._loop = loop
         self._make = make
-        # Until it is known. A future keeps what is to be called when it is done, so it has a hold on this: with one on
-        # it, both, and the megabytes that were received, would stay until the next garbage collection.
+        # Dropped once it is known. A future keeps its callbacks, and so refers to this object. With a reference back,
+        # both, and the megabytes received, would stay in memory until the next garbage collection.
         self._outcome: Future[T] | None = outcome
         self._task: asyncio.Task[T] | None = None
         outcome.add_done_callback(self._given_up)
@@ -184,9 +186,9 @@ class _Call(Generic[T]):
             outcome.set_result(task.result())
 
     def _given_up(self, outcome: Future[T]) -> None:
-        """On whichever thread has cancelled it, if somebody has."""
+        """Cancel the task if the outcome was cancelled. Called on any thread."""
         if outcome.cancelled():
-            with contextlib.suppress(RuntimeError):  # a loop that is closed has ended it
+            with contextlib.suppress(RuntimeError):  # a closed loop has already ended it
                 self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
@@ -209,7 +211,7 @@ _making = threading.Lock()
 
 def _after_fork() -> None:
     global _making
-    _making = threading.Lock()  # some other thread of the parent's may have had it
+    _making = threading.Lock()  # another thread of the parent may have held it
     for loop in list(_loops):
         loop.forked()
 
@@ -218,7 +220,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def shared_loop() -> LoopThread:
-    """Return the one that all clients of this process share; made when first asked for, ended with the process."""
+    """Return the loop shared by all clients of this process. Create it at the first call; it ends with the process."""
     global _shared
     with _making:
         if _shared is None or not _shared.is_alive:
@@ -228,14 +230,14 @@ def shared_loop() -> LoopThread:
 
 
 class CallBacks:
-    """Has functions called by the thread that waits for a coroutine, which waits for them."""
+    """Lets a coroutine call functions in the thread that waits for it, and wait for their results."""
 
     def __init__(self, loop: LoopThread) -> None:
         self._loop = loop
-        self._waiting: list[SimpleQueue[Callable[[], None] | None]] = []  # the last is that of who waits now
+        self._waiting: list[SimpleQueue[Callable[[], None] | None]] = []  # the last belongs to the innermost `run`
 
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
-        """As `LoopThread.run`, for a coroutine that uses `call`."""
+        """Run like `LoopThread.run`, for a coroutine that uses `call`."""
         calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._waiting.append(calls)
         try:
@@ -244,7 +246,8 @@ class CallBacks:
             self._waiting.pop()
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """On the loop: what `function` returns or raises, in the thread that waits for this."""
+        """Call `function` in the thread that waits for this coroutine, and return or raise its outcome. Await it on the
+        loop."""
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def answer(result: T | None, error: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""Retries: tenacity with a node's clock and dice, so that they replay under the virtual clock.
+"""Retries: tenacity with a node's clock and random numbers, so that simulations replay them.
 
 A loop that retries:
 
@@ -7,11 +7,11 @@ A loop that retries:
         with attempt:
             return await ask()
 
-`await retrying(...)(function)` does the same with an `async def`; tenacity does not await what a lambda returns.
+`await retrying(...)(function)` does the same with an `async def`. Tenacity does not await the result of a lambda.
 
-Raise `TryAgain` inside `with attempt` to retry because of an answer, not an exception. A stream that works again calls
-`wait.succeeded()`, which makes the next delay short. State that is not a loop (a producer's queue of one partition)
-holds an `ExponentialWait` and calls `next_ms()`.
+Raise `TryAgain` inside `with attempt` to retry because of an answer instead of an exception. A stream that works again
+calls `wait.succeeded()`, which makes the next delay short. Code that is not a loop, such as a producer's queue of one
+partition, holds an `ExponentialWait` and calls `next_ms()`.
 """
 
 from collections.abc import Callable
@@ -34,8 +34,8 @@ _MAX_DOUBLINGS = 16
 class ExponentialWait(wait_base):
     """Tenacity's wait strategy: delays double with each failure since the last success, from `first_ms` to `last_ms`.
 
-    With an `rng`, draw each delay from its upper half, so that clients that failed together do not return together.
-    Tenacity hands what this returns to `sleep` unchanged: the unit is milliseconds, as `Clock.sleep_ms` takes them.
+    With an `rng`, draw each delay from its upper half, so that clients that failed together do not retry together.
+    Tenacity passes the result to `sleep` unchanged, so the unit is milliseconds, as for `Clock.sleep_ms`.
     """
 
     def __init__(self, rng: Rng | None, first_ms: int, last_ms: int) -> None:
@@ -48,20 +48,22 @@ class ExponentialWait(wait_base):
         return self.next_ms()
 
     def next_ms(self) -> float:
-        """Count a failure, and return how long to wait before the next attempt."""
+        """Count a failure, and return the delay before the next attempt."""
         longest_ms = min(self._last_ms, self._first_ms << min(self._failures, _MAX_DOUBLINGS))
         self._failures += 1
         return longest_ms if self._rng is None else self._rng.uniform(longest_ms / 2, longest_ms)
 
     def succeeded(self) -> None:
-        """Make the next delay the first one again."""
+        """Reset the delays to the first one."""
         self._failures = 0
 
 
 def retrying(clock: Clock, wait: WaitBaseT, on: Retriable, stop: StopBaseT = stop_never) -> AsyncRetrying:
-    """Return tenacity's loop over attempts: retry what fails with `on` (or `TryAgain`) until an attempt succeeds, raise
-    all else, cancellation included. `wait` gives milliseconds. Bound the loop with a deadline around it
-    (`asyncio.timeout`), or with `stop`: then the last failure is raised.
+    """Return tenacity's loop over attempts. It retries failures that match `on`, and `TryAgain`, until an attempt
+    succeeds. It raises everything else, including cancellation.
+
+    `wait`: returns milliseconds. Bound the loop with a deadline around it (`asyncio.timeout`), or with `stop`, after
+    which it raises the last failure.
     """
     is_retriable = (lambda error: isinstance(error, on)) if isinstance(on, type | tuple) else on
     return AsyncRetrying(
@@ -70,7 +72,7 @@ def retrying(clock: Clock, wait: WaitBaseT, on: Retriable, stop: StopBaseT = sto
 
 
 class Complaints:
-    """Logs each kind of failure once, not at every attempt."""
+    """Logs a failure only when its kind changes, not at every attempt."""
 
     def __init__(self, log: Logger, event: str) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Timeouts for silent peers: a stopped process keeps its sockets open."""
+"""Timeouts for silent peers, because a stopped process keeps its sockets open."""
 
 from lograft.runtime.clock import Clock
 
@@ -6,10 +6,10 @@ _SETTLE_MS = 20
 
 
 class PatientTimer:
-    """Decides when a deadline is due, on a loop that may stall. Pure.
+    """Decides when a deadline is due, on an event loop that may stall. Pure.
 
-    A deadline noticed late means that the loop stalled and has not read what arrived meanwhile, perhaps from a healthy
-    leader. Then allow some time to read it first, which may move the deadline.
+    If a deadline is noticed late, the loop has stalled, and has not read messages that arrived meanwhile, perhaps from
+    a healthy leader. Then allow some time to read them first, which may move the deadline.
     """
 
     def __init__(self, stall_ms: int) -> None:
@@ -38,7 +38,7 @@ _STALL_MS = 100
 
 
 class Silence:
-    """Measures how long the other end has been silent, from its creation on."""
+    """Measures how long the other end has been silent, starting at its creation."""
 
     def __init__(self, clock: Clock, limit_ms: int = SILENCE_LIMIT_MS) -> None:
         self._clock = clock
@@ -53,8 +53,8 @@ class Silence:
         return self._clock.monotonic_ms() - self._heard_ms
 
     async def too_long(self) -> None:
-        """Return once nothing was heard for the limit. After a stall of our own loop, first read what arrived
-        meanwhile."""
+        """Return after a silence of `limit_ms`. After a stall of the event loop, first allow time to read messages that
+        arrived meanwhile."""
         timer = PatientTimer(_STALL_MS)
         while True:
             deadline_ms, now_ms = self._heard_ms + self.limit_ms, self._clock.monotonic_ms()
