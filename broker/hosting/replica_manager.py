@@ -247,7 +247,7 @@ class ReplicaManager(MachineListener):
 
     async def _until_unused_reported(self) -> None:
         """Wait until the controller has removed the directories that do not note this epoch. A ready broker confirms
-        its registered directories, and the next process would take such a directory for an old copy."""
+        its registered directories, and in the next epoch such a directory would be taken for an old copy."""
         while self._unused:
             self._has_reported.clear()
             await self._has_reported.wait()

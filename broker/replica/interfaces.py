@@ -177,8 +177,8 @@ class ServedReplica(Protocol):
         ...
 
     async def read(self, offset: int, max_bytes: int) -> Batches:
-        """Return whole batches from `offset`, below the high watermark; they may be empty. Raise `OffsetOutOfRange` if
-        `offset` is outside the log."""
+        """Return the whole batches from `offset` up to the high watermark, if there are any. Raise `OffsetOutOfRange`
+        if `offset` is outside the log."""
         ...
 
     async def read_stored(self, offset: int, max_bytes: int) -> Batches:

@@ -188,7 +188,7 @@ class FollowerCore:
         if own is not None:
             return min(end_offset, own.start_offset)
         # All our records are of later epochs, and are dropped. If an unclean election has discarded those epochs, drop
-        # the log start, too: it advanced in them, and the leader may never have deleted its records below it.
+        # the log start, too: it advanced in them, so the leader's records below it were never deleted.
         return 0 if self._may_cut_committed() else min(end_offset, self._log.start_offset)
 
     def told_to_reset(self, number: int, start_offset: int) -> bool:
