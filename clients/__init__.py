@@ -1,1 +1,1 @@
-"""What users hold: the command line, and the client library as it grows."""
+"""The client library: Producer, Consumer and Admin, for asyncio and for synchronous code."""

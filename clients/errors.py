@@ -1,7 +1,7 @@
 """Exceptions raised by the clients: `LograftError`, and one class per cause.
 
-A class is named after its code: UNKNOWN_TOPIC is `UnknownTopic`. The first ones come from servers, and mean what
-`lograft.proto.errors` says; the last are the client's own. Pure.
+A class is named after its code: UNKNOWN_TOPIC is `UnknownTopic`. The first group comes from servers, with the meanings
+in `lograft.proto.errors`; the second is raised by the client itself. Pure.
 """
 
 from typing import Any, ClassVar
@@ -14,11 +14,11 @@ from lograft.runtime.network import Status, StreamError
 
 
 class LograftError(Exception):
-    """A request was refused, or failed.
+    """A request was refused or failed.
 
     `retriable`: the same request may succeed later. `outcome_unknown`: it may have been carried out anyway; if
     False, nothing was done. `message` names the cause and, where there is one, the remedy. For OFFSET_OUT_OF_RANGE,
-    `valid_start` and `valid_end` are the offsets that exist, the end excluded.
+    the existing offsets are [`valid_start`, `valid_end`).
     """
 
     code: ClassVar[str] = "INTERNAL"
@@ -54,10 +54,10 @@ _CLASSES: dict[str, type[LograftError]] = {}
 
 
 class ServerError(LograftError):
-    """A server's refusal: a subclass for each code, this class for codes of later versions."""
+    """A refusal by a server: a subclass for each known code, this class for codes of later versions."""
 
     def __init_subclass__(cls) -> None:
-        """The code follows from the name, and what it means from the table."""
+        """Derive the code from the class name, and its meaning from the table of errors."""
         cls.code = "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in cls.__name__)[1:]
         meaning = next(row for row in ERRORS.values() if row.name == cls.code)
         cls.retriable, cls.outcome_unknown = meaning.retriable, meaning.outcome_unknown
@@ -135,7 +135,7 @@ class UnknownAssignor(ServerError): ...
 
 
 class NoBrokerAvailable(LograftError):
-    """No broker could be reached in the time there was; nothing was done."""
+    """No broker could be reached in time; nothing was done."""
 
     code = "NO_BROKER_AVAILABLE"
     retriable = True
@@ -143,15 +143,15 @@ class NoBrokerAvailable(LograftError):
 
 
 class ConnectionLost(LograftError):
-    """The connection was lost before the answer came."""
+    """The connection was lost before the answer arrived."""
 
     code = "CONNECTION_LOST"
     retriable = True
 
 
 class BufferFull(LograftError):
-    """The producer's buffer stayed full for `max_block_ms`; the record was not taken. Of many records some may have
-    been: `taken` has their `Deliveries`, the first ones; the others were not."""
+    """The producer's buffer stayed full for `max_block_ms`, so the record was not accepted. When sending many records,
+    the first ones may have been accepted: `taken` has their `Deliveries`."""
 
     code = "BUFFER_FULL"
     retriable = True
@@ -177,14 +177,14 @@ class ClientClosed(LograftError):
 
 
 class InvalidArgument(LograftError, ValueError):
-    """A parameter that cannot be: the message says which, and what can."""
+    """An argument is invalid: the message names it and the values it accepts."""
 
     code = "INVALID_ARGUMENT"
     outcome_unknown = False
 
 
 class WakeupError(LograftError):
-    """`wakeup` was called: nothing is wrong, and nothing lost."""
+    """`wakeup` interrupted the call; nothing is wrong, and no record is lost."""
 
     code = "WAKEUP"
     retriable = True
@@ -192,14 +192,14 @@ class WakeupError(LograftError):
 
 
 class NotAssigned(LograftError):
-    """The consumer has no such partition: assign it first."""
+    """The partition is not assigned to the consumer: assign it first."""
 
     code = "NOT_ASSIGNED"
     outcome_unknown = False
 
 
 class SerializationError(LograftError, ValueError):
-    """A key or a value (`part`) could not be made into bytes; the record was not taken."""
+    """A key or a value (`part`) could not be serialized; the record was not accepted."""
 
     code = "SERIALIZATION_ERROR"
     outcome_unknown = False
@@ -210,8 +210,8 @@ class SerializationError(LograftError, ValueError):
 
 
 class DeserializationError(LograftError, ValueError):
-    """A key or a value (`part`) of the record at `topic`, `partition`, `offset` cannot be read: `seek` behind it,
-    or have it read in another way."""
+    """A key or a value (`part`) of the record at `topic`, `partition`, `offset` cannot be deserialized: `seek` past it,
+    or use another deserializer."""
 
     code = "DESERIALIZATION_ERROR"
     outcome_unknown = False
@@ -225,11 +225,11 @@ class DeserializationError(LograftError, ValueError):
 
 
 class CommitFailed(LograftError):
-    """The offsets were not committed: the partitions no longer belong to this consumer, so others may be ahead of them.
-    If `outcome_unknown`, an attempt that was not answered may have committed them before that.
+    """The offsets were not committed: the partitions no longer belong to this consumer, so their new owners may have
+    committed later ones. If `outcome_unknown`, an earlier attempt without an answer may have committed them.
 
-    Poll: the consumer gets its new partitions. Records that were read and not committed are read again by the new
-    owner.
+    Call `poll` to get the consumer's new partitions. Their new owner reads records again that were read but not
+    committed.
     """
 
     code = "COMMIT_FAILED"
@@ -240,7 +240,7 @@ class CommitFailed(LograftError):
 
 
 def error_of(detail: ErrorDetail) -> LograftError:
-    """What `detail` says."""
+    """Return the exception for `detail`."""
     meaning = ERRORS.get(detail.code)
     of_class: type[LograftError] = ServerError
     message = detail.message
@@ -259,11 +259,11 @@ def error_of(detail: ErrorDetail) -> LograftError:
 
 
 def is_worth_retrying(error: BaseException) -> bool:
-    """Return True for a refusal that may pass: the same request may succeed later."""
+    """Return True for an error after which the same request may succeed later."""
     return isinstance(error, LograftError) and error.retriable
 
 
-# The meaning of a status without a detail: it comes from the network, or from a server that is not lograft.
+# The meaning of a status without an error detail: it comes from the network, or from a server that is not lograft.
 _BY_STATUS: dict[Status, type[LograftError]] = {
     Status.INVALID_ARGUMENT: InvalidRequest,
     Status.UNIMPLEMENTED: InvalidRequest,
@@ -274,7 +274,8 @@ _BY_STATUS: dict[Status, type[LograftError]] = {
 
 
 def error_of_stream(error: StreamError, *, was_sent: bool = True) -> LograftError:
-    """Why a call failed whose stream ended with `error`. `was_sent`: the request may have reached the server."""
+    """Return the exception for a call whose stream ended with `error`. `was_sent`: the request may have reached the
+    server."""
     if error.detail:
         try:
             return error_of(ErrorDetail.FromString(error.detail))

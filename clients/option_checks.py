@@ -1,4 +1,4 @@
-"""What a number or a text among a client's options may be. Pure."""
+"""Validation of client options. Pure."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ MAX_INT32 = 2**31 - 1
 
 
 def check_integer(name: str, value: object, least: int, most: int = MAX_INT32) -> None:
-    """`InvalidArgument`, which names the option, unless it is a whole number within these bounds."""
+    """Raise `InvalidArgument`, naming the option, unless `value` is an integer within these bounds."""
     if not isinstance(value, int) or not least <= value <= most:
         raise InvalidArgument(f"{name} is {value!r}: give a whole number from {least} to {most}")
 
 
 def check_duration(name: str, value: object) -> None:
-    """As `check_integer`, for what may have a fraction, or be 0."""
+    """Like `check_integer`, for a duration that may be fractional or 0."""
     if not isinstance(value, int | float) or not value >= 0:
         raise InvalidArgument(f"{name} is {value!r}: give 0 or more")
 
@@ -48,7 +48,7 @@ _KAFKA_NAMES = {
 
 
 def check_names(client: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `TypeError`, which names the option that was probably meant, for an option that `client` does not have."""
+    """Raise `TypeError` for an option that `client` does not have, suggesting the closest one."""
     known = list(known)
     for name in given:
         if name not in known:

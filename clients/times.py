@@ -13,17 +13,17 @@ MOMENTS = "earliest, latest, now, a time such as 2026-01-01T00:00Z, -10m for ten
 
 
 class BadTime(ValueError):
-    """A time that cannot be read; the message says what was given and what is possible."""
+    """A time cannot be parsed; the message has the text and the accepted forms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earliest:
-    """The first record there is."""
+    """The first record of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """After the last record there is."""
+    """The end of the log, after its last record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Moment:
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds."""
+    """Return the duration in milliseconds. Raise `BadTime` if it cannot be parsed."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise BadTime(f"{text!r} is not a duration: give {DURATIONS}")
@@ -40,7 +40,8 @@ def parse_duration(text: str) -> int:
 
 
 def parse_moment(text: str, now_ms: int) -> Earliest | Latest | Moment:
-    """A time without an offset is meant in UTC. No record is of a time before 1970."""
+    """Return the moment. A time without an offset is in UTC; a time before 1970 becomes 1970, since no record is
+    earlier."""
     text = text.strip()
     if text == "earliest":
         return Earliest()
@@ -60,7 +61,7 @@ def parse_moment(text: str, now_ms: int) -> Earliest | Latest | Moment:
 
 def parse_iso_time(text: str) -> Moment:
     """Convert an ISO 8601 date or time, in UTC unless it has an offset. Raise `BadTime` for anything else."""
-    # Python takes bare digits and week dates, too; those are rather a slip than a time.
+    # Python also accepts bare digits and week dates; those are more likely a typo than a time.
     if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         try:
             moment = datetime.fromisoformat(text)
@@ -73,7 +74,7 @@ def parse_iso_time(text: str) -> Moment:
 
 
 def iso_time(epoch_ms: int) -> str:
-    """ISO 8601 in UTC, to the millisecond; of a time that no calendar has, its milliseconds."""
+    """Return the time as ISO 8601 in UTC with milliseconds, or the plain number if it is out of range."""
     try:
         moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):

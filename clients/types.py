@@ -1,11 +1,11 @@
-"""Names that go in and out of the client library. Pure."""
+"""Types in the client library's interface. Pure."""
 
 from typing import NamedTuple
 
 from lograft.clients.errors import InvalidArgument
 
 MAX_INTEGER = 2**63 - 1
-"""Of offsets and times."""
+"""The largest offset or timestamp."""
 
 
 class TopicPartition(NamedTuple):
@@ -21,7 +21,8 @@ class TopicPartition(NamedTuple):
 class RecordMetadata(NamedTuple):
     """Where a record was stored. The timestamp is in milliseconds.
 
-    `offset` -1: it is not known, because nobody was asked (`acks=0`), or it was stored too long ago.
+    `offset` is -1 if unknown: the producer did not wait for an acknowledgment (`acks=0`), or the record is a duplicate
+    that was stored too long ago.
     """
 
     topic: str
@@ -31,8 +32,8 @@ class RecordMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """How far a group has come in a partition: the offset of the next record to read, whatever the application wants to
-    keep with it (up to 4 KiB of text), and the leader epoch of the record before, if that is known."""
+    """A group's committed position in a partition: the offset of the next record to read, metadata of the application's
+    choice (up to 4 KiB of text), and the leader epoch of the previous record, if known."""
 
     offset: int
     metadata: str = ""
@@ -40,13 +41,13 @@ class OffsetAndMetadata(NamedTuple):
 
 
 def check_topic(topic: object) -> None:
-    """`InvalidArgument` for what cannot be the name of one."""
+    """Raise `InvalidArgument` if this cannot be a topic name."""
     if not isinstance(topic, str) or not (topic.isascii() or is_text(topic)):
         raise InvalidArgument(f"the topic is {topic!r}: give its name, a string")
 
 
 def partition_name(partition: object) -> TopicPartition:
-    """What a user means by a partition. `InvalidArgument` for what cannot be one."""
+    """Convert a user's (topic, number) to a `TopicPartition`. Raise `InvalidArgument` for anything else."""
     match partition:
         case (str(topic), int(number)) if is_text(topic):
             return TopicPartition(topic, number)
@@ -54,7 +55,7 @@ def partition_name(partition: object) -> TopicPartition:
 
 
 def is_text(text: str) -> bool:
-    """Whether it can be written as UTF-8."""
+    """Return True if the text can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -8,8 +8,8 @@ __all__ = ["DEFAULT_TIMEOUT_MS", "Admin"]
 
 
 class Admin(ClusterAdmin, WaitingAdmin):
-    """Looks at the cluster, and changes it. Whatever can be tried again is, within `timeout_ms`; but a cluster of which
-    nobody was ever reached is not looked for longer than `first_contact_ms`.
+    """Inspects and changes the cluster. Retries every safe operation within `timeout_ms`, but gives up on a cluster
+    after `first_contact_ms` if no broker of it was ever reached.
 
     async with Admin("localhost:9092") as admin:
         await admin.create_topic("orders", partitions=6, replicas=3)

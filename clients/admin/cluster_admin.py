@@ -27,9 +27,8 @@ from lograft.clients.types import TopicPartition, check_topic
 from lograft.proto import admin_pb2 as pb
 from lograft.proto import methods
 
-# For leaders to say where their partitions start and end.
-_REPLICAS_MS = 3000
-_MOST_LOOKS = 10  # at copies that differ, but whose replicas change, too
+_REPLICAS_MS = 3000  # how long to wait for brokers to describe their replicas
+_MOST_LOOKS = 10  # comparisons of copies that differ while the partition's replicas change
 
 _QuorumRequest: TypeAlias = (
     pb.AddVoterRequest | pb.RemoveVoterRequest | pb.ReplaceVoterRequest | pb.TransferLeadershipRequest
@@ -42,8 +41,8 @@ class ClusterAdmin(TopicAdmin):
     async def describe_replicas(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> list[ReplicaDescription]:
-        """Return what brokers store of the partitions of these topics, or of all, in the order of the partitions.
-        Brokers that do not answer within a few seconds are left out."""
+        """Return the replicas that brokers store of these topics, or of all, ordered by partition. Skip brokers that
+        do not answer within a few seconds."""
         cluster = self._open()
         described = await self.describe_cluster(topics, include_internal=include_internal)
         names = [topic.name for topic in described.topics]
@@ -52,9 +51,9 @@ class ClusterAdmin(TopicAdmin):
         return await find_replicas(cluster, hosts, names, _REPLICAS_MS)
 
     async def describe_load(self, topics: Iterable[str] = (), *, include_partitions: bool = True) -> list[BrokerLoad]:
-        """Return what each live broker has done since it started, in the order of their ids: two answers make rates. Of
-        partitions, include those of these topics, or all that had any traffic. Brokers that do not answer within a
-        few seconds are left out. Raise `UnknownTopic` if a named topic does not exist."""
+        """Return each live broker's counters since it started, ordered by id; two answers give rates. Include the
+        partitions of these topics, or all that had traffic. Skip brokers that do not answer within a few seconds.
+        Raise `UnknownTopic` if a named topic does not exist."""
         topics = list(topics)
         for topic in topics:
             check_topic(topic)
@@ -78,8 +77,8 @@ class ClusterAdmin(TopicAdmin):
         ]
 
     async def verify_partition(self, topic: str, number: int) -> PartitionVerification:
-        """Compare what the in-sync brokers store of the partition on disk. A broker refetches a damaged copy that this
-        finds."""
+        """Compare the copies of the partition that the in-sync brokers have on disk. A broker whose copy turns out to
+        be damaged refetches it."""
         from lograft.clients.admin.replicas.replica_verification import (
             verify_copies,  # rarely needed, and much to import
         )
@@ -96,7 +95,8 @@ class ClusterAdmin(TopicAdmin):
             if number >= len(described.partitions):
                 raise UnknownPartition(f"topic {topic!r} has no partition {number}")
             now = described.partitions[number]
-            # Who was in sync may have begun to copy everything anew: a difference counts if nothing changed meanwhile.
+            # A broker that was in sync may have begun to refetch everything: a difference only counts if the partition
+            # did not change meanwhile.
             if found is not None:
                 left_out = tuple(broker for broker in now.replicas if broker not in found.brokers)
                 if found.is_same or epoch == now.partition_epoch:
@@ -115,8 +115,8 @@ class ClusterAdmin(TopicAdmin):
     async def reassign(
         self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
     ) -> dict[tuple[str, int], LograftError | None]:
-        """Move partitions to these brokers, the preferred leader first; None cancels a move. Return what was refused,
-        by partition; the other moves have begun.
+        """Move partitions to these brokers, the preferred leader first; None cancels a move. Return the error of each
+        refused move, by partition; the other moves have begun.
 
         If an error's `outcome_unknown` is true, the moves may have begun: check before you repeat it. The client
         does not repeat it, because that could undo another client's later request.
@@ -152,7 +152,7 @@ class ClusterAdmin(TopicAdmin):
     async def elect_leaders(
         self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[Election]:
-        """Elect leaders of these partitions, or of all that need it. The client does not repeat an unclean election
+        """Elect leaders for these partitions, or for all that need one. The client does not repeat an unclean election
         whose answer is lost, because each one may lose records."""
         request = pb.ElectLeadersRequest(
             kind=codec.ELECTION_KINDS[kind],
@@ -170,11 +170,11 @@ class ClusterAdmin(TopicAdmin):
         """Remove a broker from the cluster permanently. It must be stopped and have no replicas."""
         check_integer("broker_id", broker_id, 0)
         request = pb.UnregisterBrokerRequest(broker_id=broker_id)
-        # Once it is done, the same again is refused, as if nothing had been done.
+        # A repeated request would be refused as if the first had failed.
         await self._call(methods.UNREGISTER_BROKER, request, pb.UnregisterBrokerResponse, repeatable=False)
 
     async def describe_quorum(self) -> QuorumDescription:
-        """Return the controllers, and how far each has got."""
+        """Return the controllers and how much of the log each has."""
         request = pb.DescribeQuorumRequest()
         return codec.read_quorum(await self._call(methods.DESCRIBE_QUORUM, request, pb.DescribeQuorumResponse))
 
@@ -187,7 +187,7 @@ class ClusterAdmin(TopicAdmin):
         return await self._change_quorum(methods.REMOVE_VOTER, pb.RemoveVoterRequest, node_id)
 
     async def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        """Replace a voter that lost its disk with its new self. Return the quorum after the change."""
+        """Replace a voter that lost its disk with its new incarnation. Return the quorum after the change."""
         return await self._change_quorum(methods.REPLACE_VOTER, pb.ReplaceVoterRequest, node_id)
 
     async def transfer_leadership(self, node_id: int) -> int:
@@ -214,8 +214,8 @@ class ClusterAdmin(TopicAdmin):
     async def _when_possible(
         self, method: str, request: _QuorumRequest, response_type: type[R], *, repeatable: bool
     ) -> R:
-        """Return the answer once the quorum can do it. Each attempt carries the time that is left, so that it ends with
-        an answer, and the last attempt's answer is the outcome."""
+        """Retry until the quorum can make the change, and return its answer. Each attempt carries the remaining time,
+        so it ends with an answer, and the last attempt's answer is the outcome."""
         cluster = self._open()
         async with self._within(method) as deadline:
             await cluster.identify()

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-# For leaders to say where their partitions end; lag is left open where one does not.
+# How long to wait for leaders to report where their partitions end; where one does not, the lag is unknown.
 _ENDS_MS = 3000
 _KINDS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -38,8 +38,7 @@ class GroupAdmin(TopicAdmin):
     # -- groups
 
     async def list_groups(self) -> list[GroupListing]:
-        """Return all groups, by name, from every broker that coordinates any. Wait for a coordinator that is still
-        loading."""
+        """Return all groups, ordered by name. Ask every coordinator, and wait for those that are still loading."""
         cluster = self._open()
         found: list[GroupListing] | None = None
         async with cluster.within(self._timeout_ms, "not all coordinators said what groups they have"):
@@ -47,7 +46,7 @@ class GroupAdmin(TopicAdmin):
             async for attempt in self._retrying():
                 with attempt:
                     found = await self._list_all(coordinators)
-                    # If others coordinate by now, some group may have been passed over.
+                    # If coordinators changed meanwhile, a group may be missing.
                     before, coordinators = coordinators, await self._coordinators()
                     if found is None or coordinators != before:
                         raise TryAgain
@@ -55,7 +54,7 @@ class GroupAdmin(TopicAdmin):
         return sorted(found, key=lambda group: group.name)
 
     async def _coordinators(self) -> dict[int, tuple[int | None, int]]:
-        """Return who leads each partition of the groups' topic, and since which epoch. Empty if there never was a
+        """Return the leader and the leader epoch of each partition of the offsets topic. Empty if there never was a
         group."""
         description = await self._describe([OFFSETS_TOPIC], include_internal=True)
         self._open().view.take_description(description, [OFFSETS_TOPIC])
@@ -66,7 +65,7 @@ class GroupAdmin(TopicAdmin):
         }
 
     async def _list_all(self, coordinators: Mapping[int, tuple[int | None, int]]) -> list[GroupListing] | None:
-        """Return the groups of these coordinators, or None if one did not answer completely."""
+        """Return the groups of these coordinators, or None if any did not answer completely."""
         found: list[GroupListing] = []
         brokers = dict.fromkeys(leader for leader, _ in coordinators.values())
         for broker in brokers:
@@ -119,7 +118,7 @@ class GroupAdmin(TopicAdmin):
         return await self._each_group(names, delete)
 
     async def remove_members(self, group: str, members: Iterable[str] | None = None) -> list[str]:
-        """Remove these members, or all, from the group. Return the removed ones. A live member rejoins."""
+        """Remove these members, or all, from the group. Return the ids of those removed. A live member rejoins."""
         described = await self.describe_group(group)
         present = [member.member_id for member in described.members]
         chosen = present if members is None else list(members)
@@ -138,8 +137,7 @@ class GroupAdmin(TopicAdmin):
     async def group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, GroupOffset]:
-        """Return the group's committed offsets: of these partitions, or of all. Partitions of deleted topics are left
-        out."""
+        """Return the group's committed offsets for these partitions, or for all. Omit partitions of deleted topics."""
         cluster = self._open()
         wanted = None if partitions is None else [partition_name(each) for each in partitions]
         request = pb.FetchOffsetsRequest(group=group, all=True)
@@ -166,7 +164,7 @@ class GroupAdmin(TopicAdmin):
     async def _ends(
         self, found: Mapping[TopicPartition, pb.FetchOffsetsResponse.Committed]
     ) -> dict[TopicPartition, int]:
-        """Return the ends of those partitions whose leaders answer in time."""
+        """Return the end offsets of the partitions whose leaders answer in time."""
         cluster = self._open()
         names = list(dict.fromkeys(name.topic for name in found))
         if names:
@@ -179,8 +177,8 @@ class GroupAdmin(TopicAdmin):
         return {name: end for name, end in answers.found.items() if end is not None}
 
     async def alter_group_offsets(self, group: str, offsets: GivenOffsets) -> dict[TopicPartition, LograftError | None]:
-        """Set the committed offsets of a group without members; create the group if it does not exist. Return what was
-        refused, by partition; the other offsets are committed."""
+        """Set the committed offsets of a group without members; create the group if it does not exist. Return the error
+        of each refused offset, by partition; the other offsets are committed."""
         given = checked_offsets(offsets)
         cluster = self._open()
         async with cluster.within(self._timeout_ms, "the offsets were not changed"):
@@ -195,11 +193,11 @@ class GroupAdmin(TopicAdmin):
         self, group: str, partitions: Iterable[tuple[str, int]], to: str | int, *, validate_only: bool = False
     ) -> dict[TopicPartition, int]:
         """Set the committed offsets of a group without members to the `earliest` or `latest` offset, or to the first
-        record of a time (in milliseconds). Return the offsets by partition. `validate_only`: find them, change
-        nothing."""
+        record at or after a time (in milliseconds). Return the offsets by partition. `validate_only`: find them, but
+        change nothing."""
         names = [partition_name(each) for each in partitions]
         offsets = await self.list_offsets(names, to)
-        # Nothing is as late as that: then what comes next is the first that is.
+        # No record is that late yet: the next one to be stored is the first that may be.
         missing = [name for name, offset in offsets.items() if offset is None]
         offsets |= await self.list_offsets(missing, "latest") if missing else {}
         found = {name: offset for name, offset in offsets.items() if offset is not None}
@@ -212,8 +210,8 @@ class GroupAdmin(TopicAdmin):
     async def list_offsets(
         self, partitions: Iterable[tuple[str, int]], at: str | int
     ) -> dict[TopicPartition, int | None]:
-        """Return the `earliest` or `latest` offset of partitions, or that of the first record at or after a time (in
-        milliseconds): None where there is none."""
+        """Return the `earliest` or `latest` offset of each partition, or that of the first record at or after a time
+        (in milliseconds), or None if there is no such record."""
         if isinstance(at, str) and at in _KINDS:
             kind, timestamp = _KINDS[at], 0
         elif isinstance(at, int) and abs(at) <= MAX_INTEGER:
@@ -230,8 +228,8 @@ class GroupAdmin(TopicAdmin):
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]]
     ) -> dict[TopicPartition, LograftError | None]:
-        """Delete a group's committed offsets of these partitions. Return what was refused, by partition: topics that
-        members are subscribed to."""
+        """Delete a group's committed offsets for these partitions. Return the errors by partition: offsets of topics
+        that members are subscribed to are refused."""
         names = list(dict.fromkeys(partition_name(each) for each in partitions))
         async with self._open().within(self._timeout_ms, "the offsets were not deleted"):
             topic_ids = await self._topic_ids(names)
@@ -242,7 +240,7 @@ class GroupAdmin(TopicAdmin):
             answer = await self._coordinator(group).call(methods.DELETE_OFFSETS, request, pb.DeleteOffsetsResponse)
         return {name: error_in(result) for name, result in zip(names, answer.results, strict=True)}
 
-    # -- asking
+    # -- requests
 
     async def _topic_ids(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, bytes]:
         """Return the topic id of each partition. Raise `UnknownTopic` if a topic does not exist."""

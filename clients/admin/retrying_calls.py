@@ -1,4 +1,4 @@
-"""What all admin methods share: ask any broker, and retry until there is an answer."""
+"""The base of all admin methods: ask any broker, and retry until there is an answer."""
 
 import asyncio
 import contextlib
@@ -23,21 +23,21 @@ from lograft.runtime.world import Runtime
 
 DEFAULT_TIMEOUT_MS = 30_000
 _DROPPED = "an admin client was dropped without being closed"
-# For the controllers to confirm that an answer is the latest; then what a broker knows has to do. One broker has a part
-# of it only: it may be cut off from all controllers while others are not.
+# How long the controllers may take to confirm that an answer is the latest, before a broker's own answer is used. Each
+# broker only gets a part of that time: it may be cut off from all controllers while other brokers are not.
 _CONFIRM_MS = 3000
 _CONFIRM_ATTEMPT_MS = 1000
 _MAX_TIMEOUT_MS = 2**53
 _FIRST_RETRY_MS = 50
 _LAST_RETRY_MS = 1000
-_LEAST_ATTEMPT_MS = 2000  # that makes sense: each on the way answers a while before who asked gives up
+_LEAST_ATTEMPT_MS = 2000  # the shortest useful attempt: each hop answers some time before its caller gives up
 
 R = TypeVar("R", bound=Message)
 Item = TypeVar("Item")
 
 
 class AdminCalls:
-    """The admin client is this, and more."""
+    """The base class of the admin client."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class AdminCalls:
         self._times = ClusterTimes(first_contact_ms=first_contact_ms)
         self._given_runtime = runtime
         self.when_refused_for_now: Callable[[LograftError], object] | None = None
-        """Told each time that something is to be tried again: people want to know what they wait for."""
+        """Called with the error before each retry, so that a tool can show what it waits for."""
         self.when_not_confirmed: Callable[[], object] | None = None
-        """Told each time that no controller could confirm what the cluster is like, and a broker's word was taken."""
+        """Called each time no controller could confirm a description of the cluster and a broker's own was used."""
         self._runtime: Runtime
         self._cluster: ClusterClient | None = None
         self._keep: Callable[[], object] = lambda: None
@@ -63,7 +63,7 @@ class AdminCalls:
     # -- life
 
     async def start(self) -> None:
-        """Begin; `async with` does it. Nothing is connected before it is needed."""
+        """Open the client; `async with` does it. It connects when the first request needs it."""
         if self._cluster is not None:
             return
         self._cluster = join_cluster(self._given_runtime, self._bootstrap, self._times, is_following=False)
@@ -86,7 +86,7 @@ class AdminCalls:
     ) -> None:
         await self.close()
 
-    # -- asking
+    # -- requests
 
     async def _describe(self, topics: Iterable[str], include_internal: bool) -> cluster_pb2.ClusterDescription:
         """Return the controllers' latest description, or a broker's own if no controller can confirm it in time."""
@@ -108,7 +108,7 @@ class AdminCalls:
 
     @property
     def _attempt_ms(self) -> int:
-        """How long to wait for one broker before another is asked."""
+        """How long to wait for one broker before asking another."""
         return min(self._timeout_ms, ATTEMPT_MS)
 
     @property
@@ -123,7 +123,7 @@ class AdminCalls:
 
     @contextlib.asynccontextmanager
     async def _within(self, method: str) -> AsyncIterator[Deadline]:
-        """A deadline for a call that only controllers can answer. Name a lost majority as the cause of a timeout."""
+        """Bound a call that only controllers can answer. If it times out because no controller leads, say so."""
         cluster = self._open()
         try:
             async with cluster.within(self._timeout_ms, f"{method.rpartition('/')[2]} got no answer") as deadline:
@@ -138,7 +138,7 @@ class AdminCalls:
 
     async def _has_controller(self) -> bool:
         """Return False if a broker knows that no controller leads."""
-        # About no topic in particular: without a name, all would be described.
+        # "-" names no topic: with no name at all, the broker would describe all of them.
         request = cluster_pb2.DescribeRequest(topics=["-"])
         try:
             async with asyncio.timeout(_CONFIRM_ATTEMPT_MS / 1000):
@@ -168,15 +168,14 @@ class AdminCalls:
         repeatable: bool = True,
         final: type[LograftError] | tuple[()] = (),
     ) -> list[Any]:
-        """Return the result of each item. Items that are refused for now, but with no `final` error, are retried while
-        there is time for an answer; if one may have been done all the same, only when doing it twice is as good as
-        once: `repeatable`."""
+        """Return the result of each item. Retry items refused with a retriable error, other than `final`, while time
+        remains for an answer. An item whose outcome is unknown is only retried if it is `repeatable` (idempotent)."""
         cluster = self._open()
         results: dict[int, Any] = {}
         waiting = list(range(len(items)))
         async with self._within(method) as deadline:
             await cluster.identify()
-            # When the time is up, the latest refusals are the results.
+            # When time runs out, the latest refusals are the results.
             with contextlib.suppress(TryAgain):
                 async for attempt in self._retrying_in_time(on=()):
                     with attempt:
@@ -202,13 +201,13 @@ class AdminCalls:
             self.when_refused_for_now(error)
 
     def _retrying(self) -> AsyncRetrying:
-        """Return a loop that ends with an attempt that does not raise `TryAgain`; the caller bounds it."""
+        """Return a loop that repeats while an attempt raises `TryAgain`; the caller bounds it."""
         runtime = self._runtime
         return retrying(runtime.clock, ExponentialWait(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS), on=())
 
     def _retrying_in_time(self, on: Retriable) -> AsyncRetrying:
-        """Return a loop that begins no attempt that there is no time to answer: the refusal before it is the outcome
-        then, instead of a timeout that leaves open what was done."""
+        """Return a loop that begins no attempt without enough time for an answer: the previous refusal is then the
+        outcome, rather than a timeout that leaves the outcome unknown."""
         runtime, deadline = self._runtime, Deadline(self._runtime.clock, self._timeout_ms)
         least_ms = min(_LEAST_ATTEMPT_MS, self._timeout_ms * 2 // 5)
         wait = ExponentialWait(runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)

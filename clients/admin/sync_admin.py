@@ -1,4 +1,4 @@
-"""The admin client for synchronous code: the awaitable one on a loop in another thread."""
+"""The admin client for synchronous code: runs the awaitable client on an event loop in another thread."""
 
 from collections.abc import Iterable
 from types import TracebackType
@@ -12,7 +12,7 @@ __all__ = ["Admin"]
 
 
 class Admin(SyncAdminCalls):
-    """Looks at the cluster, and changes it. Whatever can be tried again is, within `timeout_ms`.
+    """Inspects and changes the cluster. Retries every safe operation within `timeout_ms`.
 
     with Admin("localhost:9092") as admin:
         admin.create_topic("orders", partitions=6, replicas=3)

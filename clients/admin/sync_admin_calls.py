@@ -72,7 +72,7 @@ class SyncAdminCalls(SyncClient):
     def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic | LograftError]:
-        """Create topics. Return the topic or its error for each, in order. One that fails changes nothing and does not
+        """Create topics. Return the topic or its error for each, in order. A failed topic changes nothing and does not
         affect the others."""
         return self._wait(self._inner.create_topics, topics, validate_only=validate_only)
 
@@ -85,24 +85,24 @@ class SyncAdminCalls(SyncClient):
         return self._wait(self._inner.delete_topics, names)
 
     def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
-        """Raise the number of a topic's partitions to `total`, and return how many it has. A topic cannot lose
+        """Raise the number of a topic's partitions to `total`, and return the new number. A topic cannot lose
         partitions.
 
         If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
-        client does not repeat it, because the topic may be another one by then, or another client may have added
-        partitions.
+        client does not repeat it, because by then the topic may have been recreated, or another client may have
+        added partitions.
         """
         return self._wait(self._inner.create_partitions, topic, total, validate_only=validate_only)
 
     def describe_config(self, kind: ConfigKind, name: str = "", keys: Iterable[str] = ()) -> list[ConfigEntry]:
-        """Return the settings in force for a topic, a broker (its id) or the cluster, and the source of each."""
+        """Return the effective settings of a topic, a broker (by id) or the cluster, and the source of each."""
         return self._wait(self._inner.describe_config, kind, name, keys)
 
     def alter_config(
         self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
     ) -> dict[str, str | None]:
-        """Set keys, all or none of them; None unsets a key. Other keys keep their values. Return the values that
-        changed, as they are stored, or that would change with `validate_only`.
+        """Set keys, all or none of them; None unsets a key. Other keys keep their values. Return the changed values as
+        stored; with `validate_only`, those that would change.
 
         If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
         client does not repeat it, because that could undo another client's later change.
@@ -112,14 +112,14 @@ class SyncAdminCalls(SyncClient):
     def describe_replicas(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> list[ReplicaDescription]:
-        """Return what brokers store of the partitions of these topics, or of all, in the order of the partitions.
-        Brokers that do not answer within a few seconds are left out."""
+        """Return the replicas that brokers store of these topics, or of all, ordered by partition. Skip brokers that
+        do not answer within a few seconds."""
         return self._wait(self._inner.describe_replicas, topics, include_internal=include_internal)
 
     def describe_load(self, topics: Iterable[str] = (), *, include_partitions: bool = True) -> list[BrokerLoad]:
-        """Return what each live broker has done since it started, in the order of their ids: two answers make rates. Of
-        partitions, include those of these topics, or all that had any traffic. Brokers that do not answer within a
-        few seconds are left out. Raise `UnknownTopic` if a named topic does not exist."""
+        """Return each live broker's counters since it started, ordered by id; two answers give rates. Include the
+        partitions of these topics, or all that had traffic. Skip brokers that do not answer within a few seconds.
+        Raise `UnknownTopic` if a named topic does not exist."""
         return self._wait(self._inner.describe_load, topics, include_partitions=include_partitions)
 
     def verify_replicas(
@@ -129,15 +129,15 @@ class SyncAdminCalls(SyncClient):
         return self._wait(self._inner.verify_replicas, topics, include_internal=include_internal)
 
     def verify_partition(self, topic: str, number: int) -> PartitionVerification:
-        """Compare what the in-sync brokers store of the partition on disk. A broker refetches a damaged copy that this
-        finds."""
+        """Compare the copies of the partition that the in-sync brokers have on disk. A broker whose copy turns out to
+        be damaged refetches it."""
         return self._wait(self._inner.verify_partition, topic, number)
 
     def reassign(
         self, targets: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
     ) -> dict[tuple[str, int], LograftError | None]:
-        """Move partitions to these brokers, the preferred leader first; None cancels a move. Return what was refused,
-        by partition; the other moves have begun.
+        """Move partitions to these brokers, the preferred leader first; None cancels a move. Return the error of each
+        refused move, by partition; the other moves have begun.
 
         If an error's `outcome_unknown` is true, the moves may have begun: check before you repeat it. The client
         does not repeat it, because that could undo another client's later request.
@@ -151,7 +151,7 @@ class SyncAdminCalls(SyncClient):
     def elect_leaders(
         self, kind: ElectionKind = ElectionKind.PREFERRED, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[Election]:
-        """Elect leaders of these partitions, or of all that need it. The client does not repeat an unclean election
+        """Elect leaders for these partitions, or for all that need one. The client does not repeat an unclean election
         whose answer is lost, because each one may lose records."""
         return self._wait(self._inner.elect_leaders, kind, partitions)
 
@@ -160,7 +160,7 @@ class SyncAdminCalls(SyncClient):
         self._wait(self._inner.unregister_broker, broker_id)
 
     def describe_quorum(self) -> QuorumDescription:
-        """Return the controllers, and how far each has got."""
+        """Return the controllers and how much of the log each has."""
         return self._wait(self._inner.describe_quorum)
 
     def add_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
@@ -172,7 +172,7 @@ class SyncAdminCalls(SyncClient):
         return self._wait(self._inner.remove_voter, node_id)
 
     def replace_voter(self, node_id: int) -> tuple[QuorumMember, ...]:
-        """Replace a voter that lost its disk with its new self. Return the quorum after the change."""
+        """Replace a voter that lost its disk with its new incarnation. Return the quorum after the change."""
         return self._wait(self._inner.replace_voter, node_id)
 
     def transfer_leadership(self, node_id: int) -> int:
@@ -180,8 +180,7 @@ class SyncAdminCalls(SyncClient):
         return self._wait(self._inner.transfer_leadership, node_id)
 
     def list_groups(self) -> list[GroupListing]:
-        """Return all groups, by name, from every broker that coordinates any. Wait for a coordinator that is still
-        loading."""
+        """Return all groups, ordered by name. Ask every coordinator, and wait for those that are still loading."""
         return self._wait(self._inner.list_groups)
 
     def describe_group(self, name: str) -> GroupDescription:
@@ -201,39 +200,38 @@ class SyncAdminCalls(SyncClient):
         return self._wait(self._inner.delete_groups, names)
 
     def remove_members(self, group: str, members: Iterable[str] | None = None) -> list[str]:
-        """Remove these members, or all, from the group. Return the removed ones. A live member rejoins."""
+        """Remove these members, or all, from the group. Return the ids of those removed. A live member rejoins."""
         return self._wait(self._inner.remove_members, group, members)
 
     def group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, GroupOffset]:
-        """Return the group's committed offsets: of these partitions, or of all. Partitions of deleted topics are left
-        out."""
+        """Return the group's committed offsets for these partitions, or for all. Omit partitions of deleted topics."""
         return self._wait(self._inner.group_offsets, group, partitions)
 
     def alter_group_offsets(self, group: str, offsets: GivenOffsets) -> dict[TopicPartition, LograftError | None]:
-        """Set the committed offsets of a group without members; create the group if it does not exist. Return what was
-        refused, by partition; the other offsets are committed."""
+        """Set the committed offsets of a group without members; create the group if it does not exist. Return the error
+        of each refused offset, by partition; the other offsets are committed."""
         return self._wait(self._inner.alter_group_offsets, group, offsets)
 
     def reset_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]], to: str | int, *, validate_only: bool = False
     ) -> dict[TopicPartition, int]:
         """Set the committed offsets of a group without members to the `earliest` or `latest` offset, or to the first
-        record of a time (in milliseconds). Return the offsets by partition. `validate_only`: find them, change
-        nothing."""
+        record at or after a time (in milliseconds). Return the offsets by partition. `validate_only`: find them, but
+        change nothing."""
         return self._wait(self._inner.reset_group_offsets, group, partitions, to, validate_only=validate_only)
 
     def list_offsets(self, partitions: Iterable[tuple[str, int]], at: str | int) -> dict[TopicPartition, int | None]:
-        """Return the `earliest` or `latest` offset of partitions, or that of the first record at or after a time (in
-        milliseconds): None where there is none."""
+        """Return the `earliest` or `latest` offset of each partition, or that of the first record at or after a time
+        (in milliseconds), or None if there is no such record."""
         return self._wait(self._inner.list_offsets, partitions, at)
 
     def delete_group_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]]
     ) -> dict[TopicPartition, LograftError | None]:
-        """Delete a group's committed offsets of these partitions. Return what was refused, by partition: topics that
-        members are subscribed to."""
+        """Delete a group's committed offsets for these partitions. Return the errors by partition: offsets of topics
+        that members are subscribed to are refused."""
         return self._wait(self._inner.delete_group_offsets, group, partitions)
 
     def wait_for_topic(self, name: str, *, in_sync: bool = True, timeout_ms: int | None = None) -> TopicDescription:
@@ -241,7 +239,7 @@ class SyncAdminCalls(SyncClient):
         return self._wait(self._inner.wait_for_topic, name, in_sync=in_sync, timeout_ms=timeout_ms)
 
     def wait_for_no_topic(self, name: str, *, timeout_ms: int | None = None) -> None:
-        """Return once there is none of that name."""
+        """Return once no topic has this name."""
         self._wait(self._inner.wait_for_no_topic, name, timeout_ms=timeout_ms)
 
     def wait_for_group(

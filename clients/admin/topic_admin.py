@@ -23,7 +23,7 @@ from lograft.proto import methods
 
 
 class TopicAdmin(AdminCalls):
-    # -- looking
+    # -- descriptions
 
     async def describe_cluster(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
@@ -66,9 +66,9 @@ class TopicAdmin(AdminCalls):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic | LograftError]:
-        """Create topics. Return the topic or its error for each, in order. One that fails changes nothing and does not
+        """Create topics. Return the topic or its error for each, in order. A failed topic changes nothing and does not
         affect the others."""
-        # An id of our own: a request that was carried out and is sent again finds its own topic.
+        # The client chooses the ids: a repeated request recognizes the topic that the first one created.
         topics = list(topics)
         items = [codec.write_new_topic(topic, self._rng.uuid()) for topic in topics]
 
@@ -84,7 +84,7 @@ class TopicAdmin(AdminCalls):
         results = await create(list(range(len(items))), final=NotEnoughBrokers)
         refused = [number for number, each in enumerate(results) if isinstance(error_in(each), NotEnoughBrokers)]
         if refused:
-            # A registered broker that is down may come back, and is waited for; one that nobody has added is not.
+            # Wait for registered brokers that are down, since they may come back, but not for brokers never registered.
             registered = len((await self._describe([topics[0].name], include_internal=False)).brokers)
             waiting = [number for number in refused if (topics[number].replicas or 0) <= registered]
             for number, result in zip(waiting, await create(waiting) if waiting else (), strict=True):
@@ -101,8 +101,8 @@ class TopicAdmin(AdminCalls):
         for name in names:
             check_topic(name)
         described = {topic.name: topic for topic in (await self._describe(names, include_internal=False)).topics}
-        # By id: a topic that is created anew under the name meanwhile is not what was meant, also not if it is asked
-        # for again. Of what is not there, as far as is known, there is no id.
+        # Delete by id, so that a retry does not delete a topic recreated under the same name meanwhile. A topic that is
+        # not known to exist has no id.
         items = [pb.TopicReference(name=name, topic_id=described[name].id) for name in names]
         results = await self._each(
             methods.DELETE_TOPICS,
@@ -114,12 +114,12 @@ class TopicAdmin(AdminCalls):
         return [_deleted(name, result) for name, result in zip(names, results, strict=True)]
 
     async def create_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> int:
-        """Raise the number of a topic's partitions to `total`, and return how many it has. A topic cannot lose
+        """Raise the number of a topic's partitions to `total`, and return the new number. A topic cannot lose
         partitions.
 
         If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
-        client does not repeat it, because the topic may be another one by then, or another client may have added
-        partitions.
+        client does not repeat it, because by then the topic may have been recreated, or another client may have
+        added partitions.
         """
         check_topic(topic)
         check_integer("total", total, 1)
@@ -136,7 +136,7 @@ class TopicAdmin(AdminCalls):
     # -- configuration
 
     async def describe_config(self, kind: ConfigKind, name: str = "", keys: Iterable[str] = ()) -> list[ConfigEntry]:
-        """Return the settings in force for a topic, a broker (its id) or the cluster, and the source of each."""
+        """Return the effective settings of a topic, a broker (by id) or the cluster, and the source of each."""
         items = [pb.DescribeConfigsRequest.Item(resource=_resource(kind, name), keys=keys)]
         results = await self._each(
             methods.DESCRIBE_CONFIGS,
@@ -149,8 +149,8 @@ class TopicAdmin(AdminCalls):
     async def alter_config(
         self, kind: ConfigKind, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
     ) -> dict[str, str | None]:
-        """Set keys, all or none of them; None unsets a key. Other keys keep their values. Return the values that
-        changed, as they are stored, or that would change with `validate_only`.
+        """Set keys, all or none of them; None unsets a key. Other keys keep their values. Return the changed values as
+        stored; with `validate_only`, those that would change.
 
         If an error's `outcome_unknown` is true, the change may have been made: check before you repeat it. The
         client does not repeat it, because that could undo another client's later change.

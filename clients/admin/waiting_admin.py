@@ -21,8 +21,8 @@ class WaitingAdmin(GroupAdmin):
         *,
         timeout_ms: int | None = None,
     ) -> T:
-        """Call `look` repeatedly until `is_so` accepts its result, and return that. After `timeout_ms`, or the client's
-        timeout, raise `TimedOut`, which names `what` is not so and the last result."""
+        """Call `look` repeatedly until `is_so` accepts its result, and return that. Raise `TimedOut` after `timeout_ms`
+        (default: the client's timeout); its message states `what` is not the case and the last result."""
         cluster = self._open()
         limit_ms = timeout_ms or self._timeout_ms
         last: object = "nothing was seen"
@@ -58,7 +58,7 @@ class WaitingAdmin(GroupAdmin):
         return found
 
     async def wait_for_no_topic(self, name: str, *, timeout_ms: int | None = None) -> None:
-        """Return once there is none of that name."""
+        """Return once no topic has this name."""
 
         async def look() -> list[str]:
             return await self.list_topics(include_internal=True)

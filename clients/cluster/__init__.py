@@ -1,1 +1,1 @@
-"""Knowing a cluster: bootstrap, connections, metadata, unary calls."""
+"""Access to a cluster: bootstrap, connections, metadata, unary calls."""

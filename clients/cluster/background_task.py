@@ -1,4 +1,4 @@
-"""The background work of one client: begun by `start`, ended by `close`, and never silently gone."""
+"""The background work of one client: started by `start`, ended by `close`, and never lost silently."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ from lograft.runtime.world import Runtime
 
 
 def open_runtime(given: Runtime | None) -> Runtime:
-    """The one that a client was given, or one of its own. `ClientClosed` if there can be none."""
+    """Return the given runtime, or the client runtime. Raise `ClientClosed` in a process forked too late for one."""
     try:
         return given or client_runtime()
     except ForkedTooLate as error:
@@ -18,7 +18,7 @@ def open_runtime(given: Runtime | None) -> Runtime:
 
 
 class ClientTask:
-    """Owns the one task in which all of a client's own tasks run."""
+    """Owns the task that is the parent of all of a client's tasks."""
 
     def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._name = name
@@ -27,7 +27,7 @@ class ClientTask:
         self._is_closed = False
 
     def check_may_start(self) -> None:
-        """`ClientClosed` if it was closed."""
+        """Raise `ClientClosed` if it was closed."""
         if self._is_closed:
             raise ClientClosed(f"the {self._name} is closed: make another one")
 
@@ -38,11 +38,11 @@ class ClientTask:
 
     @property
     def is_running(self) -> bool:
-        """Started, and not closed."""
+        """True if it was started and not closed."""
         return self._task is not None and not self._is_closed
 
     def closing(self) -> None:
-        """Make `check` refuse from now on."""
+        """Make `check` raise `ClientClosed` from now on."""
         self._is_closed = True
 
     def check(self) -> None:
@@ -56,7 +56,7 @@ class ClientTask:
 
     @property
     def failure(self) -> LograftError | None:
-        """Why the task ended although nobody closed it: another cluster took its cluster's place, or a bug."""
+        """Why the task ended without being closed: the cluster was replaced by another, or a bug."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         error = self._task.exception()
@@ -78,7 +78,7 @@ class ClientTask:
         self._task.add_done_callback(ended)
 
     async def close(self) -> None:
-        """Cancel the task, and return when it has ended."""
+        """Cancel the task and wait for it to end."""
         self._is_closed = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
@@ -86,7 +86,7 @@ class ClientTask:
 
 
 def _wrong_cluster(error: BaseException | None) -> WrongCluster | None:
-    """What all of a client's tasks failed with, if it is nothing else."""
+    """Return the `WrongCluster` that every one of a client's tasks failed with; None if any failed otherwise."""
     if isinstance(error, BaseExceptionGroup):
         found = [_wrong_cluster(each) for each in error.exceptions]
         return found[0] if all(found) else None

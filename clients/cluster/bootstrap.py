@@ -1,4 +1,4 @@
-"""Where to find a cluster: addresses as users write them. Pure."""
+"""Parses bootstrap addresses as users write them. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,8 +8,8 @@ DEFAULT_PORT = 9092
 
 
 def parse_bootstrap(bootstrap: str | Iterable[str], client: str = "Producer") -> tuple[str, ...]:
-    """Return `host:port` of each broker in `bootstrap`: one address, several separated by commas, or a list. A port may
-    be left out. Raise `InvalidArgument` for anything else, which shows how `client` is called."""
+    """Return `host:port` of each broker in `bootstrap`: one address, several separated by commas, or a list. The port
+    is optional. Raise `InvalidArgument` for anything else, with an example of how to call `client`."""
     if isinstance(bootstrap, Mapping):
         raise InvalidArgument(
             f"{client} takes no dict of settings: give the brokers first, then options by name, as in "

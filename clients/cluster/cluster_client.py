@@ -1,4 +1,4 @@
-"""A client's way to the cluster: finds it from a few addresses, follows who leads what, calls any of its brokers."""
+"""A client's access to the cluster: finds it from bootstrap addresses, follows its metadata, calls its brokers."""
 
 import asyncio
 import contextlib
@@ -39,10 +39,10 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimes:
-    """`check_every_ms`: how often another node is asked whether the one that is followed tells all. `attempt_ms`: how
-    long one broker has for an answer before another is asked; for what it knows itself `describe_ms`, and if it has to
-    ask the controllers `linearizable_ms`. `first_contact_ms`: how long to look for any broker at
-    all; None: for as long as the caller does."""
+    """Timeouts. `check_every_ms`: how often to compare the watched node's metadata with another node's. `attempt_ms`:
+    how long one broker may take to answer before the next is asked; `describe_ms` if it answers from its own metadata,
+    `linearizable_ms` if it has to ask the controllers. `first_contact_ms`: how long to look for a first broker; None:
+    as long as the caller waits."""
 
     silence_ms: int = SILENCE_LIMIT_MS
     check_every_ms: int = 5000
@@ -55,10 +55,10 @@ class ClusterTimes:
 
 
 class ClusterClient:
-    """`view` is what is known; `run` keeps it up to date, for the topics that were asked for, until cancelled.
+    """`view` is the known metadata; `run` keeps it up to date for the requested topics until cancelled.
 
-    Calls ask until there is an answer: how long is up to the caller, by `within`. Each request says how long its answer
-    is waited for (`timeout_ms`), if it has a place for that.
+    Calls retry until there is an answer; the caller bounds them with `within`. Each request that has a `timeout_ms`
+    field carries the time left for its answer.
     """
 
     def __init__(self, runtime: Runtime, bootstrap: Sequence[str], times: ClusterTimes | None = None) -> None:
@@ -72,14 +72,14 @@ class ClusterClient:
         self._wanted_changed = asyncio.Event()
         self._follows_all = False
         self._listeners: list[Callable[[], None]] = []
-        self._preferred: str | None = None  # who answered last
+        self._preferred: str | None = None  # the broker that answered last
         self._watched: str | None = None
         self._first_asked_ms: int | None = None
-        self.calls_made = 0  # to brokers, but for those that only look
-        self._better = asyncio.Event()  # another node knows more than the one that is watched
+        self.calls_made = 0  # excluding descriptions of the cluster
+        self._better = asyncio.Event()  # another node has newer metadata than the watched one
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever `view` has changed."""
+        """Call `listener` after every change of `view`."""
         self._listeners.append(listener)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
@@ -91,11 +91,11 @@ class ClusterClient:
     # -- topics
 
     def known_topic(self, name: str) -> TopicView | None:
-        """The topic of that name, if this client follows it already."""
+        """Return the topic if this client already follows it."""
         return self.view.topic(name)
 
     async def topic(self, name: str) -> TopicView:
-        """The topic of that name, which is followed from now on. `UnknownTopic` if there is none for certain."""
+        """Return the topic and follow it from now on. Raise `UnknownTopic` if the controllers know no such topic."""
         self.identity.check()
         known = self.view.topic(name)
         if known is not None:
@@ -103,17 +103,17 @@ class ClusterClient:
             return known
         description = await self._describe(name, linearizable=False)
         if _error_in(description, name) is not None:
-            # Any broker may be behind: only one that asks the controllers knows for sure. It may have it created, too.
+            # Any broker may be behind, so ask one to consult the controllers. That request may also create the topic.
             description = await self._describe(name, linearizable=True)
         return self._learn(name, description)
 
     async def topic_as_of_now(self, name: str) -> TopicView:
-        """As `topic`, whatever is known already."""
+        """Like `topic`, but always ask the controllers."""
         return self._learn(name, await self._describe(name, linearizable=True))
 
     async def topic_with(self, name: str, topic_id: bytes, partition: int) -> TopicView:
-        """As `topic`. Whoever names an id and a partition may know more than was heard here: before the topic is held
-        to be another one, or smaller, it is asked for anew."""
+        """Like `topic`, but if the known topic has another id or too few partitions, describe it again first: the
+        caller's id and partition may come from newer metadata."""
         topic = await self.topic(name)
         if topic.id != topic_id or partition >= topic.partition_count:
             topic = await self.topic_as_of_now(name)
@@ -137,7 +137,7 @@ class ClusterClient:
             self._wanted_changed.set()
 
     async def follow_all(self) -> None:
-        """Know all topics, those that are created later, too; but not internal ones, unless they are asked for."""
+        """Follow all topics, including those created later, but internal topics only if requested by name."""
         request = pb.DescribeRequest(linearizable=True)
         description = await self.call_any(
             DESCRIBE_CLUSTER,
@@ -153,14 +153,14 @@ class ClusterClient:
         self._tell()
 
     def follow_some(self) -> None:
-        """Know those that were asked for, and no others any more."""
+        """Follow only the topics requested by name."""
         if self._follows_all:
             self._follows_all = False
             self.view.forget_others(self._wanted)
             self._wanted_changed.set()
 
     def forget(self, names: Iterable[str]) -> None:
-        """Follow these topics no more."""
+        """Stop following these topics."""
         for name in names:
             del self._wanted[name]
         if not self._follows_all:
@@ -175,7 +175,7 @@ class ClusterClient:
         )
 
     async def partition(self, name: str, partition: int) -> TopicView:
-        """The topic, which has that partition."""
+        """Return the topic. Raise `UnknownPartition` if it does not have this partition."""
         topic = await self.topic(name)
         if partition >= topic.partition_count:  # it may be new
             topic = await self.topic_as_of_now(name)
@@ -186,7 +186,7 @@ class ClusterClient:
         return topic
 
     def hinted(self, topic_id: bytes, partition: int, error: LograftError) -> None:
-        """`error` may name the leader."""
+        """Update the view if `error` names a newer leader."""
         if error.leader_id is not None and error.leader_epoch is not None:
             leader_id, epoch, address = error.leader_id, error.leader_epoch, error.leader_address
             if self.view.take_hint(topic_id, partition, leader_id, epoch, address):
@@ -195,31 +195,31 @@ class ClusterClient:
     # -- brokers
 
     async def identify(self) -> None:
-        """Know which cluster this is, before anything is asked of it that another could carry out, too."""
+        """Learn the cluster's id before sending it any request that another cluster could carry out as well."""
         if not self.identity.cluster_id:
             request = pb.DescribeRequest(topics=[LEAST_TOPIC], cluster_only=True)
             attempt_ms = self._times.describe_ms
-            with contextlib.suppress(InvalidRequest):  # of a server that does not tell of clusters
+            with contextlib.suppress(InvalidRequest):  # from a server without this method
                 described = await self.call_any(
                     DESCRIBE_CLUSTER, request, pb.ClusterDescription, repeatable=True, attempt_ms=attempt_ms
                 )
                 self.identity.learn(described.cluster_id)
 
     async def connect(self, broker_id: int) -> Connection:
-        """`ConnectFailed` if it cannot be reached, or is not known."""
+        """Return a connection to the broker. Raise `ConnectFailed` if it is unreachable or unknown."""
         address = self.view.addresses.get(broker_id)
         if address is None:
             raise ConnectFailed(f"broker {broker_id}", "its address is not known")
         return await self.connections.get(address)
 
     async def call_broker(self, broker_id: int, method: str, request: Message, response_type: type[R]) -> R:
-        """Once. `ConnectFailed`, `LograftError`, or `TimedOut` if it takes too long."""
+        """Call the broker once. Raise `ConnectFailed`, `LograftError`, or `TimedOut` if it does not answer in time."""
         return await self._attempt(await self.connect(broker_id), method, request, response_type)
 
     async def call_address(
         self, address: str, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
     ) -> R:
-        """As `call_broker`."""
+        """Like `call_broker`, by address."""
         return await self._attempt(await self.connections.get(address), method, request, response_type, attempt_ms)
 
     async def call_any(
@@ -233,10 +233,10 @@ class ClusterClient:
         deadline: Deadline | None = None,
         answers: type[LograftError] | tuple[()] = (),
     ) -> R:
-        """The answer of some broker. It is asked again while that can help; if the one before may have been carried
-        out, only when doing it twice is as good as once: `repeatable`. No attempt takes longer than `attempt_ms`, or is
-        said to be waited for beyond the `deadline`, which is that of the `within` around it. Errors of the class
-        `answers` are answers, too: the cluster's, whichever broker gives them."""
+        """Return any broker's answer. Retry on retriable errors; if an attempt's outcome is unknown, only retry a
+        `repeatable` (idempotent) request. Each attempt takes at most `attempt_ms`, and its request carries no later
+        deadline than `deadline`, that of the enclosing `within`. Raise errors of the class `answers` at once: they
+        speak for the cluster, whichever broker sends them."""
         if self._first_asked_ms is None:
             self._first_asked_ms = self.runtime.clock.monotonic_ms()
 
@@ -267,7 +267,7 @@ class ClusterClient:
         return ExponentialWait(self.runtime.rng, self._times.first_retry_ms, self._times.last_retry_ms)
 
     def _check_contact(self) -> None:
-        """Give up if no broker is reached, and none ever was."""
+        """Raise once `first_contact_ms` has passed without ever reaching a broker."""
         limit_ms = self._times.first_contact_ms
         if limit_ms is None or self.connections.has_connected:
             return
@@ -288,7 +288,7 @@ class ClusterClient:
         left_ms = attempt_ms if deadline is None else min(attempt_ms, deadline.left_ms)
         set_timeout(request, left_ms)
         self.calls_made += method != DESCRIBE_CLUSTER
-        # If the deadline around it passes first, the error is that of `within`, which says what was not done.
+        # If the deadline passes first, let the enclosing `within` raise: its error names the operation.
         timeout = asyncio.timeout(attempt_ms / 1000 if left_ms == attempt_ms else None)
         try:
             async with timeout:
@@ -308,9 +308,9 @@ class ClusterClient:
 
     @contextlib.asynccontextmanager
     async def within(self, timeout_ms: float, what: str) -> AsyncIterator[Deadline]:
-        """A deadline for the block, to be handed inward. Raise `NoBrokerAvailable` or `TimedOut`, which say that `what`
-        was not done, and why. If a broker was asked that is gone by now, it may have been done anyway: that is no
-        `NoBrokerAvailable`."""
+        """Bound the block, and yield its deadline for the calls inside. Raise `NoBrokerAvailable` or `TimedOut` with
+        `what` was not done and why. If any broker was asked, raise `TimedOut` even if no broker is reachable now,
+        because the request may have been carried out."""
         asked = self.calls_made
         timeout = asyncio.timeout(timeout_ms / 1000)
         try:
@@ -322,7 +322,7 @@ class ClusterClient:
             raise self.late(timeout_ms, what, was_asked=self.calls_made > asked) from None
 
     def late(self, timeout_ms: float, what: str, *, was_asked: bool = False) -> LograftError:
-        """Return the error for something that was not done in time. `was_asked`: a broker was asked to do it."""
+        """Return the error for a request that was not done in time. `was_asked`: it was sent to a broker."""
         brokers, trouble = self._candidates(), dict(self.connections.trouble)
         is_reached = self._is_reached()
         if not is_reached:
@@ -337,13 +337,13 @@ class ClusterClient:
         )
 
     def _is_reached(self) -> bool:
-        """Whether any broker is."""
+        """Return True if a connection to any broker is open."""
         return any(map(self.connections.is_open, self._candidates()))
 
     # -- following
 
     async def run(self) -> None:
-        """Follow the topics that were asked for, until cancelled. `WrongCluster` once the cluster was replaced."""
+        """Follow the requested topics until cancelled. Raise `WrongCluster` if another cluster replaced this one."""
         wait = self._retry_wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._check_others(), name="metadata-check")
@@ -361,7 +361,7 @@ class ClusterClient:
                     await self.runtime.clock.sleep_ms(wait.next_ms())
 
     def _next_watched(self) -> str:
-        """Return another broker than the last one that failed, if there is one; else the one known to answer."""
+        """Return a broker other than the watched one that failed, if there is one; after `_better`, the best one."""
         candidates = self._candidates()
         others = [address for address in candidates if address != self._watched]
         if self._better.is_set() or self._watched is None or not others:
@@ -369,7 +369,7 @@ class ClusterClient:
         return others[0]
 
     async def _watch(self, address: str, wait: ExponentialWait) -> None:
-        """Follow what this node tells, until it is silent, gone, behind others, or other topics are wanted."""
+        """Apply this node's changes until it is silent, gone or behind another node, or the wanted topics change."""
         connection = await self.connections.get(address)
         silence = Silence(self.runtime.clock, self._times.silence_ms)
         self._wanted_changed.clear()
@@ -389,7 +389,7 @@ class ClusterClient:
     async def _open_watch(self, connection: Connection, asked: "dict[str, None] | _Everything") -> Stream:
         stream = connection.open(WATCH_CLUSTER)
         request = pb.WatchRequest(topics=asked)
-        # All of these topics are known by now, and how they were at the view's index or later.
+        # The view has all these topics as of its index or later, so later changes suffice.
         if self.view.index:
             request.from_index = self.view.index
             request.cluster_id = self.identity.cluster_id
@@ -409,7 +409,8 @@ class ClusterClient:
         raise TimedOut(f"nothing heard for {self._times.silence_ms} ms")
 
     def _take(self, change: pb.ClusterChange, asked: Container[str]) -> bool:
-        """Whether there was anything in it. `asked`: the topics that it is about; others may be wanted by now."""
+        """Apply the change. Return True if it was newer than the view and not empty. `asked`: the topics it covers;
+        the wanted topics may have changed since."""
         is_newer = change.metadata_index > self.view.index
         has_news = change.HasField("description") or any(
             (change.brokers, change.removed_brokers, change.topics, change.deleted_topics)
@@ -420,7 +421,7 @@ class ClusterClient:
         return is_newer and has_news
 
     async def _check_others(self) -> None:
-        """Now and then ask another node: whoever is followed may be cut off from the controllers, and not know it."""
+        """Compare with another node periodically: the watched one may be cut off from the controllers unawares."""
         while True:
             await self.runtime.clock.sleep_ms(self._times.check_every_ms)
             others = [address for address in self._known_addresses() if address != self._watched]
@@ -452,7 +453,7 @@ class ClusterClient:
 
 
 class _Everything:
-    """The names of all topics. None at all, if one asks for them one by one: to a broker that means the same."""
+    """Contains every topic name. Iterates over none, because a request without names means all topics to a broker."""
 
     def __contains__(self, name: object) -> bool:
         return True

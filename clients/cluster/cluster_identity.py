@@ -1,7 +1,7 @@
-"""Which cluster a client belongs to: the first one that it learnt of. Pure.
+"""The cluster a client belongs to: the first one it connected to. Pure.
 
-Another cluster may take its place at the same addresses, with topics and groups of the same names. What a client knows
-is wrong there, and what it sends was meant for the first: so it uses a connection only if its own cluster answers it.
+Another cluster may later answer at the same addresses, with topics and groups of the same names. A client's metadata is
+wrong there, and its requests were meant for the first cluster, so it only uses connections to its own cluster.
 """
 
 from collections.abc import Callable
@@ -9,29 +9,29 @@ from collections.abc import Callable
 from lograft.clients.errors import WrongCluster
 
 REPLACED_AFTER_MS = 3000
-"""Another cluster that has answered for so long, and none of the own brokers, took its place. Every other address is
-tried much sooner: a broker that restarts while another's address is in wrong hands ends no client."""
+"""How long only another cluster must answer before the client's own counts as replaced. The client tries every other
+address much sooner than that, so one misassigned address and one restarting broker do not end it."""
 
 
 class ClusterIdentity:
-    """`cluster_id`: empty until it is known. `replaced_by`: the other cluster, once only that one answers."""
+    """`cluster_id`: empty until known. `replaced_by`: the id of the cluster that took its place, if any."""
 
     def __init__(self) -> None:
         self.cluster_id = ""
         self.replaced_by: str | None = None
         self._reaches_own: list[Callable[[], bool]] = []
-        self._strangers_since_ms: int | None = None  # since when another cluster answers, and the own one does not
+        self._strangers_since_ms: int | None = None  # since when only another cluster answers
 
     @property
     def is_replaced(self) -> bool:
         return self.replaced_by is not None
 
     def watch(self, reaches_own: Callable[[], bool]) -> None:
-        """`reaches_own` tells whether some connections are open to brokers of this cluster."""
+        """Register `reaches_own`, which returns True while a connection to a broker of this cluster is open."""
         self._reaches_own.append(reaches_own)
 
     def learn(self, cluster_id: str) -> None:
-        """Take note of the cluster that a broker tells. Raise `WrongCluster` if it is another one."""
+        """Store the cluster id that a broker reported. Raise `WrongCluster` if it is not this cluster's."""
         if self.cluster_id and cluster_id != self.cluster_id:
             self.replaced_by = cluster_id
         else:
@@ -39,8 +39,8 @@ class ClusterIdentity:
         self.check()
 
     def is_of_another(self, cluster_id: str, now_ms: int) -> bool:
-        """Return whether a broker that was connected anew is of another cluster. That alone is one address in wrong
-        hands; if no broker of the own cluster is connected, and none has been for a while, the cluster was replaced."""
+        """Return True if a newly connected broker belongs to another cluster. That alone may be one misassigned
+        address; mark the cluster as replaced if none of its own brokers has been connected for a while."""
         is_of_own = cluster_id == self.cluster_id
         if is_of_own or any(reaches_own() for reaches_own in self._reaches_own):
             self._strangers_since_ms = None

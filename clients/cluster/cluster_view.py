@@ -1,8 +1,8 @@
-"""The cluster as a client knows it: where brokers are, which topics there are, who leads each partition. Pure.
+"""A client's view of the cluster: broker addresses, topics, and the leader of each partition. Pure.
 
-It is told by descriptions and changes from any node, which may come late, and by the hints in errors. Nothing that is
-older than what is known is taken: leaders go by leader epoch, who is in sync by partition epoch, all else by the index
-of the metadata log. What another cluster says, which took this one's place at its addresses, is not taken at all.
+Descriptions and changes from any node, which may arrive late, and leader hints in errors update it. Updates never
+replace newer state: leaders are ordered by leader epoch, in-sync replicas by partition epoch, all else by metadata
+index. Updates from another cluster that answers at the same addresses are rejected.
 """
 
 from collections.abc import Container, Iterable
@@ -14,7 +14,7 @@ from lograft.proto import cluster_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a partition, and since which epoch. `broker_id` None: nobody does."""
+    """The leader of a partition and its leader epoch. `broker_id` is None if there is no leader."""
 
     broker_id: int | None
     epoch: int
@@ -22,7 +22,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class InSync:
-    """Who is in sync of a partition, as of its epoch."""
+    """The in-sync replicas of a partition, as of a partition epoch."""
 
     brokers: tuple[int, ...] = ()
     partition_epoch: int = -1
@@ -30,7 +30,7 @@ class InSync:
 
 @dataclass(slots=True)
 class TopicView:
-    """One topic. `leaders` and `in_sync` are by partition. `as_of`: the metadata index at which this was last told."""
+    """One topic. `leaders` and `in_sync` are by partition. `as_of`: the metadata index of the last update."""
 
     id: bytes
     name: str
@@ -45,46 +45,46 @@ class TopicView:
 
 
 class ClusterView:
-    """`index`: all up to there is known, of the topics that were asked for. `identity`: of which cluster it tells."""
+    """`index`: the metadata index up to which the requested topics are known. `identity`: the cluster it describes."""
 
     def __init__(self, identity: ClusterIdentity | None = None) -> None:
         self.identity = identity or ClusterIdentity()
         self.index = 0
         self.addresses: dict[int, str] = {}
-        self.racks: dict[int, str] = {}  # of those that say theirs
+        self.racks: dict[int, str] = {}  # of brokers that have one
         self._by_name: dict[str, TopicView] = {}
         self._by_id: dict[bytes, TopicView] = {}
 
-    # -- asking
+    # -- queries
 
     def topic(self, name: str) -> TopicView | None:
         return self._by_name.get(name)
 
     def names(self) -> list[str]:
-        """Of all topics that are known, but for internal ones."""
+        """Return the names of all known topics, without internal ones."""
         return sorted(name for name, topic in self._by_name.items() if not topic.is_internal)
 
     def topic_of_id(self, topic_id: bytes) -> TopicView | None:
         return self._by_id.get(topic_id)
 
     def leader(self, topic_id: bytes, partition: int) -> Leader | None:
-        """None: there is no such partition, as far as is known."""
+        """Return the leader of the partition, or None if the partition is unknown."""
         topic = self._by_id.get(topic_id)
         return topic.leaders[partition] if topic is not None and partition < len(topic.leaders) else None
 
     def in_sync(self, topic_id: bytes, partition: int) -> tuple[int, ...]:
-        """The brokers that are, as far as is known."""
+        """Return the partition's in-sync brokers, as far as known."""
         topic = self._by_id.get(topic_id)
         return topic.in_sync[partition].brokers if topic is not None and partition < len(topic.in_sync) else ()
 
-    # -- telling
+    # -- updates
 
     def check_cluster(self, description: pb.ClusterDescription) -> None:
-        """`WrongCluster` if it is not of the cluster that all the rest is of."""
+        """Raise `WrongCluster` if the description is of another cluster than this view."""
         self.identity.learn(description.cluster_id)
 
     def take_description(self, description: pb.ClusterDescription, asked: Container[str]) -> None:
-        """All there is, of the topics whose names were `asked` for; it says nothing of the others."""
+        """Apply a complete description of the `asked` topics; it says nothing about others."""
         self.check_cluster(description)
         index = description.metadata_index
         if index < self.index:
@@ -99,7 +99,7 @@ class ClusterView:
         self._take_topics(description.topics, index)
 
     def take_change(self, change: pb.ClusterChange, asked: Container[str]) -> None:
-        """What has changed, of the topics whose names were `asked` for."""
+        """Apply a change of the `asked` topics."""
         is_late = change.metadata_index < self.index
         if change.HasField("description"):
             self.take_description(change.description, asked)
@@ -113,20 +113,20 @@ class ClusterView:
             topic = self._by_id.get(topic_id)
             if topic is not None:
                 self._forget(topic)
-        # One that is not known, and was told of late, may have been deleted since.
+        # An unknown topic in a late change may have been deleted since.
         topics = [topic for topic in change.topics if not is_late or topic.id in self._by_id]
         self._take_topics(topics, change.metadata_index)
 
     def _known_up_to(self, index: int, asked: Container[str]) -> None:
-        """Of a topic that was not asked for, the changes up to there were not told."""
+        """Advance the index, unless the view has a topic that was not asked for: its changes were not reported."""
         if all(name in asked for name in self._by_name):
             self.index = max(self.index, index)
 
     def take_some(self, description: pb.ClusterDescription) -> None:
-        """What a node says of some topics that were not asked for before; it says nothing of the others."""
+        """Apply a description of newly requested topics; it says nothing about others."""
         self.check_cluster(description)
         index = description.metadata_index
-        # What happened to these topics since then is not known, whatever is of the others.
+        # Later changes of these topics are unknown, even if the other topics are known up to a later index.
         self.index = min(self.index, index) if self.index else index
         self._take_brokers(broker for broker in description.brokers if broker.id not in self.addresses)
         for topic in description.topics:
@@ -136,14 +136,14 @@ class ClusterView:
         self._take_topics(description.topics, description.metadata_index)
 
     def take_brokers(self, description: pb.ClusterDescription) -> None:
-        """Where they are, from a node that knows all; nothing of the topics."""
+        """Apply the brokers of a complete description; ignore its topics."""
         self.check_cluster(description)
         if description.metadata_index >= self.index:
             self.addresses, self.racks = {}, {}
             self._take_brokers(description.brokers)
 
     def take_hint(self, topic_id: bytes, partition: int, leader_id: int, epoch: int, address: str | None) -> bool:
-        """Some broker names a leader. Whether that is news."""
+        """Apply a leader named in an error. Return True if it is newer than the known one."""
         known = self.leader(topic_id, partition)
         if known is None or epoch <= known.epoch:
             return False
@@ -168,7 +168,7 @@ class ClusterView:
             if topic is None:
                 named = self._by_name.get(told.name)
                 if named is not None and named.as_of > index:
-                    continue  # it was deleted, and there is another one of its name
+                    continue  # it was deleted, and another topic has its name
                 if named is not None:
                     self._forget(named)
                 topic = self._by_id[told.id] = self._by_name[told.name] = TopicView(
@@ -179,7 +179,7 @@ class ClusterView:
                 _take_partition(topic, partition)
 
     def forget_others(self, names: Container[str]) -> None:
-        """Only these are still heard of."""
+        """Drop all topics except these, which alone still receive updates."""
         for topic in list(self._by_id.values()):
             if topic.name not in names:
                 self._forget(topic)

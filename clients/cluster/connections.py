@@ -1,4 +1,4 @@
-"""One connection to each broker, shared by all that a client has to say there."""
+"""One connection to each broker, shared by all of a client's requests to it."""
 
 import asyncio
 
@@ -11,14 +11,14 @@ from lograft.runtime.network import ConnectFailed, Connection
 from lograft.runtime.world import Runtime
 
 CONNECT_TIMEOUT_MS = 2000
-LEAST_TOPIC = "__consumer_offsets"  # what brokers of versions without `cluster_only` describe: any name, but not all
+LEAST_TOPIC = "__consumer_offsets"  # brokers without `cluster_only` describe this one topic instead of all
 
 
 class Connections:
-    """By address. `trouble` has, for each address that failed last time, why.
+    """Connections by address. `trouble` has the reason for each address whose last attempt failed.
 
-    Once the cluster's `identity` is known, each new connection is asked for its cluster before it is used for anything
-    else. A connection ends with its process, so the answer holds for as long as it does.
+    Once the cluster's `identity` is known, every new connection is asked for its cluster id before any other use. A
+    connection ends with the broker's process, so the answer holds for the connection's lifetime.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Connections:
         self._open: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Lock] = {}
         self._is_closed = False
-        self.has_connected = False  # ever, anywhere
+        self.has_connected = False  # ever, to any broker
         self.trouble: dict[str, str] = {}
 
     def is_open(self, address: str) -> bool:
@@ -40,11 +40,11 @@ class Connections:
 
     @property
     def has_open(self) -> bool:
-        """Whether there is any now."""
+        """True if any connection is open."""
         return any(map(self.is_open, self._open))
 
     async def get(self, address: str) -> Connection:
-        """A live connection: the one there is, or a new one. `ConnectFailed` if there is none to be had;
+        """Return the open connection to the address, or a new one. Raise `ConnectFailed` if the broker is unreachable,
         `WrongCluster` if the cluster was replaced."""
         self._identity.check()
         connection = self._open.get(address)
@@ -79,7 +79,7 @@ class Connections:
         return connection
 
     async def _check_cluster(self, address: str, connection: Connection) -> None:
-        """Close the connection and raise unless the client's own cluster answers."""
+        """Close the connection and raise unless it leads to the client's own cluster."""
         try:
             told = await self._cluster_of(connection)
             if self._identity.is_of_another(told, self._runtime.clock.monotonic_ms()):
@@ -108,7 +108,7 @@ class Connections:
             raise ClientClosed("the client is closed: make another one")
 
     async def close(self) -> None:
-        """End all connections, and make no more."""
+        """Close all connections and refuse new ones."""
         self._is_closed = True
         while self._open:
             await self._open.popitem()[1].close()

@@ -1,6 +1,6 @@
-"""Clients that nobody closed, and nobody has any more: what they hold is freed, and Python's ResourceWarning says so.
+"""Frees clients that were garbage-collected without being closed, with a ResourceWarning.
 
-A client's background work knows nothing of the client, or it would never be garbage.
+A client's background work must not refer to the client, or the client would never become garbage.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from typing import Any
 
 
 def when_dropped(client: object, end: Callable[[], Coroutine[Any, Any, None]], what: str) -> Callable[[], object]:
-    """On the running loop: `end` is run there if `client` becomes garbage, unless what this returns is called before.
-    `what`: kind of client it is, and what becomes of what it had to do."""
+    """Run `end` on the running loop when `client` becomes garbage, unless the returned function is called first.
+    `what`: the warning's text, naming the kind of client and the fate of its pending work."""
     finalizer = weakref.finalize(client, _dropped, asyncio.get_running_loop(), os.getpid(), end, what)
-    finalizer.atexit = False  # a program that ends frees all
+    finalizer.atexit = False  # process exit frees everything
     return finalizer.detach
 
 
 def _dropped(
     loop: asyncio.AbstractEventLoop, process_id: int, end: Callable[[], Coroutine[Any, Any, None]], what: str
 ) -> None:
-    """On any thread, at any moment, whatever is locked there: so nothing is waited for."""
+    """Run on any thread, possibly while it holds locks, so this must not block."""
     if os.getpid() != process_id:
-        return  # a forked child has a copy, and the loop is its parent's
-    with contextlib.suppress(RuntimeError):  # a loop that is closed has ended all
+        return  # a forked child has a copy of the client, but the loop belongs to its parent
+    with contextlib.suppress(RuntimeError):  # a closed loop has already ended everything
         loop.call_soon_threadsafe(_begin, loop, end)
         warnings.warn(f"{what}; use it in a `with` block, or close it", ResourceWarning, stacklevel=2)
 

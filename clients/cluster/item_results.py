@@ -1,4 +1,4 @@
-"""Answers that say of each item that was asked for what came of it, or why not."""
+"""Responses with one result or error per requested item."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class ItemResult(Protocol):
-    """Of one item of a request."""
+    """The result of one item of a request."""
 
     @property
     def error(self) -> ErrorDetail: ...
@@ -26,8 +26,7 @@ def error_in(result: ItemResult) -> LograftError | None:
 
 
 def is_retriable(result: ItemResult, *, repeatable: bool = True) -> bool:
-    """Whether the same again can help, and does no harm: what may have been done is done again only if it is
-    `repeatable`."""
+    """Return True if the item can be retried safely: an item whose outcome is unknown only if it is `repeatable`."""
     error = error_in(result)
     return error is not None and error.retriable and (repeatable or not error.outcome_unknown)
 

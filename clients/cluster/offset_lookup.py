@@ -1,4 +1,4 @@
-"""Where partitions start and end, and where in them a time is: asked of their leaders."""
+"""Asks partition leaders for start offsets, end offsets, and offsets by time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,7 +22,7 @@ _LAST_RETRY_MS = 300
 
 @dataclass(frozen=True, slots=True)
 class OffsetQuestion:
-    """Of one partition. `timestamp` is in milliseconds, and for AT_TIME."""
+    """A question about one partition. `timestamp`: in milliseconds, for AT_TIME only."""
 
     topic_id: bytes
     kind: pb.ListOffsetsRequest.Kind
@@ -31,22 +31,22 @@ class OffsetQuestion:
 
 @dataclass(slots=True)
 class OffsetAnswers:
-    """`found`: None where there is no such record. `errors`: final refusals. Partitions in neither may be asked for
-    again."""
+    """`found`: offsets, None where there is no such record. `errors`: final refusals. Partitions in neither can be
+    retried."""
 
     found: dict[TopicPartition, int | None] = field(default_factory=dict)
     errors: dict[TopicPartition, LograftError] = field(default_factory=dict)
 
 
 class OffsetLookup:
-    """`look_again` finds out who leads now, for a client that does not follow who does."""
+    """`look_again` refreshes the leaders, for a client that does not follow the cluster's metadata."""
 
     def __init__(self, cluster: ClusterClient, look_again: Callable[[], Awaitable[object]] | None = None) -> None:
         self._cluster = cluster
         self._look_again = look_again
 
     async def find(self, questions: Mapping[TopicPartition, OffsetQuestion]) -> dict[TopicPartition, int | None]:
-        """Ask until everything is found; the caller bounds the time. Raise the first final refusal."""
+        """Ask until all offsets are found; the caller bounds the time. Raise the first final refusal."""
         runtime = self._cluster.runtime
         found: dict[TopicPartition, int | None] = {}
         async for attempt in retrying(
@@ -66,7 +66,7 @@ class OffsetLookup:
     async def ask(
         self, questions: Mapping[TopicPartition, OffsetQuestion], answers: OffsetAnswers | None = None
     ) -> OffsetAnswers:
-        """Ask all leaders once, at the same time. `answers` gets the answers as they come."""
+        """Ask all leaders once, concurrently. Add answers to `answers` as they arrive."""
         answers = answers if answers is not None else OffsetAnswers()
         by_leader: dict[int, dict[TopicPartition, OffsetQuestion]] = {}
         for name, question in questions.items():

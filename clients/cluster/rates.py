@@ -1,7 +1,6 @@
-"""Figures of a client's own: how much a second lately, and how long things took. Pure; whoever counts says what time it
-is.
+"""A client's own metrics: rates over a recent window, and latencies. The caller passes the time.
 
-Made for the paths of batches, not of records: an addition each, and all else when somebody asks. Pure.
+Made to be called per batch, not per record: adding is cheap, and reading does the rest of the work. Pure.
 """
 
 from collections import deque
@@ -9,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 RATE_WINDOW_MS = 10_000
-"""What `Rate` calls lately."""
+"""The window over which `Rate` averages."""
 
 _SLOT_MS = 500
 _SAMPLES = 1024
@@ -17,7 +16,7 @@ _SAMPLES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Of the latest so many, in milliseconds; all zero when there was none."""
+    """Percentiles of the latest samples, in milliseconds; all zero if there are none."""
 
     count: int = 0
     p50_ms: float = 0.0
@@ -27,14 +26,14 @@ class Latencies:
 
 
 class Rate:
-    """Counts, in all and by when. Invariant: slots are in order of time, and none is older than the window when it is
-    looked at."""
+    """A total, and a rate over a recent window. Invariant: slots are ordered by time, and reads first drop those older
+    than the window."""
 
     def __init__(self, now_ms: float, window_ms: int = RATE_WINDOW_MS) -> None:
         self.total = 0
         self._window_ms = window_ms
         self._began_ms = now_ms
-        self._slots: deque[list[float]] = deque()  # [its beginning, its count]
+        self._slots: deque[list[float]] = deque()  # [start, count]
 
     def add(self, count: int, now_ms: float) -> None:
         self.total += count
@@ -46,10 +45,10 @@ class Rate:
             self._slots.append([start_ms, count])
 
     def per_second(self, now_ms: float) -> float:
-        """Over the window, or since the beginning if that is less long ago."""
+        """Return the rate over the window, or since creation if that is more recent."""
         self._forget(now_ms)
         span_ms = min(self._window_ms, now_ms - self._began_ms)
-        # In the first moments a few would look like very many.
+        # Right after creation, a tiny span would inflate the rate.
         return 1000 * sum(count for _, count in self._slots) / max(span_ms, _SLOT_MS)
 
     def _forget(self, now_ms: float) -> None:
@@ -58,7 +57,7 @@ class Rate:
 
 
 class LatencySamples:
-    """How long the latest took."""
+    """The latencies of the latest operations."""
 
     def __init__(self, samples: int = _SAMPLES) -> None:
         self._latest_ms: deque[float] = deque(maxlen=samples)

@@ -1,7 +1,7 @@
-"""What all clients of one event loop share of a cluster: connections, and one stream that tells what changes.
+"""The cluster state that all clients of one event loop share: connections, and one metadata stream.
 
-A thousand clients that each follow the cluster by themselves keep it busier with that than with their records: streams
-were not answered in time, each opened another, and in the end none was.
+A thousand clients with a metadata stream each put more load on the cluster than their records did: streams were not
+answered in time, each client opened another, and in the end none was answered.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from lograft.runtime.production.client_runtime import ForkedTooLate, check_not_f
 from lograft.runtime.world import Runtime
 
 MOST_CONNECTIONS = 4
-"""To each broker, from all clients of a loop. The first few have one each: they are in nobody's way."""
+"""Connections to each broker from all clients of a loop. The first few clients get one each."""
 
 
 class SharedCluster:
-    """Made by the first client that needs it, ended by the last. On the loop of all of them."""
+    """Created by the first client that needs it, closed with the last one. Runs on the loop they share."""
 
     def __init__(self, bootstrap: Sequence[str]) -> None:
         self.bootstrap = bootstrap
         self.runtime = open_runtime(None)
         self.following = ClusterClient(self.runtime, bootstrap)
         self._connections = [self.following.connections]
-        self._members: Counter[int] = Counter()  # how many use each of the connections
+        self._members: Counter[int] = Counter()  # by index into _connections
         self._wanted: Counter[str] = Counter()
         self._questions: dict[str, _Question] = {}
         self._follow_all: set[ClusterMember] = set()
@@ -38,7 +38,7 @@ class SharedCluster:
     # -- members
 
     def admit(self) -> int:
-        """The number of the connections that one more member uses."""
+        """Add a member. Return the index of the connections it uses."""
         number = min(range(len(self._connections)), key=self._members.__getitem__)
         if self._members[number] and len(self._connections) < MOST_CONNECTIONS:
             number = len(self._connections)
@@ -51,7 +51,7 @@ class SharedCluster:
         return self._connections[number]
 
     async def dismiss(self, number: int) -> None:
-        """A member is gone; with the last one, all is."""
+        """Remove a member. Close everything with the last one."""
         self._members[number] -= 1
         if self._members.total():
             return
@@ -65,8 +65,8 @@ class SharedCluster:
 
     @property
     def is_usable(self) -> bool:
-        """Whether one more may join. Not while no broker is reached that was before: another cluster may be at its
-        addresses by now, which nobody here knows yet."""
+        """True if another client may join. False while brokers that were reachable no longer are: another cluster may
+        have taken their addresses, which is not known yet."""
         has_failed = self._task is not None and self._task.done()
         was_reached = any(connections.has_connected for connections in self._connections)
         return not (self.following.identity.is_replaced or has_failed or (was_reached and not self.is_reached))
@@ -74,7 +74,7 @@ class SharedCluster:
     # -- learning
 
     async def learn(self, name: str) -> None:
-        """Know the topic. However many ask at a time, the cluster is asked once. `UnknownTopic` if there is none."""
+        """Learn the topic. Concurrent callers share one request. Raise `UnknownTopic` if it does not exist."""
         question = self._questions.get(name)
         if question is None:
             question = self._questions[name] = _Question(self.following.topic(name))
@@ -91,13 +91,13 @@ class SharedCluster:
 
     @property
     def is_reached(self) -> bool:
-        """Whether any of the cluster's brokers is."""
+        """True if a connection to any of the cluster's brokers is open."""
         return any(connections.has_open for connections in self._connections)
 
     # -- following
 
     async def follow(self) -> None:
-        """Keep the view up to date, as long as anybody is there. Until cancelled."""
+        """Keep the view up to date until cancelled. The task that does so runs as long as there are members."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self.following.run(), name="lograft-cluster")
         await asyncio.wait([self._task])
@@ -125,7 +125,7 @@ class SharedCluster:
 
 
 class _Question:
-    """What the cluster is asked, for some who wait."""
+    """A request to the cluster, and how many callers wait for it."""
 
     def __init__(self, answer: Coroutine[Any, Any, object]) -> None:
         self.task = asyncio.get_running_loop().create_task(answer, name="learn-topic")
@@ -133,8 +133,8 @@ class _Question:
 
 
 class ClusterMember(ClusterClient):
-    """A client's part of what is shared. `is_following`: it has the common view; else one of its own, and the
-    connections alone."""
+    """One client's part of the shared cluster. `is_following`: it uses the shared view; otherwise it has its own view
+    and shares the connections only."""
 
     def __init__(self, shared: SharedCluster, times: ClusterTimes, *, is_following: bool) -> None:
         super().__init__(shared.runtime, shared.bootstrap, times)
@@ -155,7 +155,7 @@ class ClusterMember(ClusterClient):
         return self.view.topic(name) if name in self._wanted or not self._is_following else None
 
     async def topic(self, name: str) -> TopicView:
-        # Whoever looks for a cluster for a limited time only asks by itself.
+        # A client that looks for the cluster for a limited time only sends its own request.
         if self._is_following and self.view.topic(name) is None and self._times.first_contact_ms is None:
             await self._shared.learn(name)
         return await super().topic(name)
@@ -209,8 +209,8 @@ _shared: dict[tuple[asyncio.AbstractEventLoop, tuple[str, ...]], SharedCluster] 
 def join_cluster(
     runtime: Runtime | None, bootstrap: Sequence[str], times: ClusterTimes, *, is_following: bool = True
 ) -> ClusterClient:
-    """A client's way to the cluster: with a `runtime` of its own, one of its own; else its part of the one that all
-    clients of this loop share. `ClientClosed` if there can be none."""
+    """Return a client's access to the cluster: a separate one if it has its own `runtime`, otherwise a member of the
+    one that all clients of this loop share. Raise `ClientClosed` in a process forked too late for one."""
     if runtime is not None:
         return ClusterClient(runtime, bootstrap, times)
     try:

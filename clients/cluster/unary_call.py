@@ -1,4 +1,4 @@
-"""Calls over the runtime's streams whose failures are the client's errors."""
+"""Unary calls over the runtime's streams, with failures as client errors."""
 
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ R = TypeVar("R", bound=Message)
 
 
 async def call(connection: Connection, method: str, request: Message, response_type: type[R]) -> R:
-    """Return the answer to one request. Raise `LograftError` if it is refused, or its outcome cannot be known."""
+    """Return the answer to one request. Raise `LograftError` if it is refused or its outcome is unknown."""
     try:
         answer = await exchange(connection, method, request.SerializeToString())
     except StreamError as error:
@@ -21,7 +21,7 @@ async def call(connection: Connection, method: str, request: Message, response_t
 
 
 def read_answer(response_type: type[R], answer: bytes) -> R:
-    """`Internal` if it is no such message: the request may have been carried out."""
+    """Decode an answer. Raise `Internal` if it is malformed: the request may have been carried out."""
     try:
         return response_type.FromString(answer)
     except DecodeError as error:

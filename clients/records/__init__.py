@@ -1,1 +1,1 @@
-"""Records as users give and get them: checks, columns, serializers."""
+"""Records as users send and receive them: validation, columns, serializers."""

@@ -1,4 +1,4 @@
-"""Records that come as Arrow arrays, and go as the same memory into batches: no Python object a record."""
+"""Records given as Arrow arrays, which go into batches without copies or a Python object per record."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _COLUMNS = ("value", "key", "timestamp", "headers", "partition")
 
 @dataclass(slots=True, eq=False)
 class ArrowColumns(Sized):
-    """`values`, `keys`: arrays of plain binary. `timestamps`: one for all, or an array of milliseconds."""
+    """`values`, `keys`: binary arrays. `timestamps`: one for all records, or an array of milliseconds."""
 
     values: Any
     keys: Any
@@ -30,7 +30,7 @@ class ArrowColumns(Sized):
     ends: NDArray[np.int64]
 
     def cut(self, start: int, end: int) -> "ArrowColumns":
-        """The same memory, from `start` to `end`."""
+        """Return the records from `start` to `end`, sharing memory."""
         count = end - start
         return ArrowColumns(
             self.values.slice(start, count),
@@ -43,7 +43,7 @@ class ArrowColumns(Sized):
     part = cut
 
     def pick(self, indices: NDArray[np.int64]) -> "ArrowColumns":
-        """Those records, in that order."""
+        """Return the records at these indices, in that order."""
         return ArrowColumns(
             self.values.take(pa.array(indices)),
             None if self.keys is None else self.keys.take(pa.array(indices)),
@@ -53,7 +53,7 @@ class ArrowColumns(Sized):
         )
 
     def as_lists(self) -> ListColumns:
-        """The same as Python objects, for a few records that are to be joined with others."""
+        """Return the same records as Python objects, to join a few of them with others."""
         count = len(self)
         return ListColumns(
             self.values.to_pylist(),
@@ -67,7 +67,7 @@ class ArrowColumns(Sized):
         return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[index])
 
     def only_timestamps(self) -> "ArrowColumns":
-        """What is kept of them once they are stored, for those who ask where."""
+        """Return the columns without contents: stored records only need timestamps, for their metadata."""
         return ArrowColumns(None, None, self.timestamps, None, self.ends)
 
     @property
@@ -75,20 +75,21 @@ class ArrowColumns(Sized):
         return self.keys is not None and self.keys.null_count < len(self.keys)
 
     def partitions_of_keys(self, partition_count: int, otherwise: Callable[[], int]) -> NDArray[np.uint16]:
-        """As `partition_of_key` has it; records without a key go to what `otherwise` says."""
+        """Return the partition of each record, like `partition_of_key`; `otherwise` gives that of records without a
+        key."""
         data = self.keys.buffers()[2]
         offsets = _offsets(self.keys)
-        # One copy of them all makes each a plain `bytes`, which costs less than a view of each.
+        # Copying all keys at once and slicing `bytes` costs less than a view per key.
         own = b"" if data is None else bytes(memoryview(data)[offsets[0] : offsets[-1]])
         keys = [own[start:end] for start, end in pairwise((offsets - offsets[0]).tolist())]
         partitions = np.fromiter(map(crc32, keys), np.uint32, len(keys)) % partition_count
         if self.keys.null_count:
             partitions[self.keys.is_null().to_numpy(zero_copy_only=False)] = otherwise()
-        return partitions.astype(np.uint16)  # short ones are sorted quickly
+        return partitions.astype(np.uint16)  # small integers sort faster
 
     @staticmethod
     def grouped(partitions: NDArray[np.uint16]) -> dict[int, NDArray[np.int64]]:
-        """Which records go to each, in order."""
+        """Return the indices of each partition's records, in order."""
         if not len(partitions):
             return {}
         in_order = np.argsort(partitions, kind="stable")
@@ -97,13 +98,13 @@ class ArrowColumns(Sized):
 
 
 def is_arrow(something: object) -> bool:
-    """Whether it is an array, a chunked array, a table or a record batch."""
+    """Return True for an Arrow array, chunked array, table or record batch."""
     return isinstance(something, pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a table has besides what makes `ArrowColumns`: its columns are taken for parameters of the same name."""
+    """The columns given by the user, as parameters or as a table's columns of the same names."""
 
     values: Any
     keys: Any = None
@@ -113,7 +114,7 @@ class Given:
 
 
 def columns_of_table(table: Any) -> Given:
-    """A table's columns by what they are. `InvalidArgument` for one that is not known: nothing is dropped silently."""
+    """Return a table's columns. Raise `InvalidArgument` for an unknown column, rather than drop it silently."""
     unknown = [name for name in table.schema.names if name not in _COLUMNS]
     if unknown:
         raise InvalidArgument(
@@ -126,7 +127,8 @@ def columns_of_table(table: Any) -> Given:
 
 
 def arrow_columns(given: Given, now_ms: int) -> ArrowColumns:
-    """`InvalidArgument` for what cannot be sent. Records that have no timestamp are given `now_ms`."""
+    """Convert the given columns. Records without a timestamp get `now_ms`. Raise `InvalidArgument` if a column cannot
+    be sent."""
     try:
         values = arrow_layout.binary_array(_bytes_array("values", given.values))
         keys = None if given.keys is None else arrow_layout.binary_array(_bytes_array("keys", given.keys))
@@ -175,7 +177,7 @@ def _offsets(array: Any) -> NDArray[np.int32]:
 
 
 def _ends(values: Any, keys: Any, headers: Any) -> NDArray[np.int64]:
-    """Offsets are sums of sizes already."""
+    """Return the end of each record in bytes. Arrow offsets already are running sums of sizes."""
     ends = np.arange(1, len(values) + 1, dtype=np.int64) * RECORD_OVERHEAD_BYTES
     for column in (values, keys):
         if column is not None:

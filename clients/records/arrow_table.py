@@ -1,4 +1,4 @@
-"""What `poll_arrow` gives: records as columns of an Arrow table. Imported by those who need it: Arrow takes long to."""
+"""The Arrow tables that `poll_arrow` returns. Imported lazily, because importing Arrow is slow."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -27,14 +27,14 @@ _COLUMNS = [SCHEMA.get_field_index(name) for name in ARROW_SCHEMA.names[2:]]
 
 
 def table_of(parts: Iterable[tuple[TopicPartition, Any]]) -> Any:
-    """One table from RecordBatches of `storage.arrow`, whose memory it keeps."""
+    """Return one table made of RecordBatches in the storage layout, sharing their memory."""
     rows = []
     for name, batch in parts:
         columns = batch.columns
         rows.append((*_names(name, batch.num_rows), *(columns[index] for index in _COLUMNS)))
     if not rows:
         return ARROW_SCHEMA.empty_table()
-    # Columns of chunks: to make each batch a batch of the table first would cost several times as much.
+    # Build chunked columns directly: converting each batch to the table's schema first costs several times as much.
     return pa.Table.from_arrays(
         [pa.chunked_array(chunks, field.type) for field, chunks in zip(_FIELDS, zip(*rows, strict=True), strict=True)],
         schema=ARROW_SCHEMA,
@@ -43,12 +43,12 @@ def table_of(parts: Iterable[tuple[TopicPartition, Any]]) -> Any:
 
 @lru_cache(maxsize=256)
 def _names(name: TopicPartition, count: int) -> tuple[Any, Any]:
-    """Batches of a partition are often of the same size."""
+    """Return the topic and partition columns, cached because batches of a partition often have the same size."""
     topics, partitions = _repeated(name, max(_SMALLEST, 1 << (count - 1).bit_length()))
     return topics.slice(0, count), partitions.slice(0, count)
 
 
 @lru_cache(maxsize=64)
 def _repeated(name: TopicPartition, count: int) -> tuple[Any, Any]:
-    """The same for all batches of a partition, so it is made once, and each has its share of it."""
+    """Return columns long enough for all batches of a partition, which share slices of them."""
     return pa.repeat(pa.scalar(name.topic, pa.string()), count), pa.repeat(pa.scalar(name.partition, pa.int32()), count)

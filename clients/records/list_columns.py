@@ -1,5 +1,5 @@
-"""Records as columns, which is how a producer keeps them: whole lists are taken in, cut and sealed without looking at a
-record. `arrow_columns` has the same for Arrow. Pure.
+"""Records as columns, the producer's internal form: whole lists are accepted, cut and sealed without a Python loop over
+records. `arrow_columns` does the same for Arrow. Pure.
 """
 
 from bisect import bisect_right
@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 HeaderPairs: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 RECORD_OVERHEAD_BYTES = 16
-"""Timestamp delta, and the offsets of key and value."""
+"""For the timestamp delta and the offsets of key and value."""
 
 _HEADER_OVERHEAD_BYTES = 8
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: HeaderPairs) -> int:
-    """About how much of a batch a record takes: a few bits less than it does, where others beside it have what it has
-    not."""
+    """Return about how many bytes a record takes in a batch. It takes a few bits more if other records of the batch
+    have a key, a value or headers where it has none."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
         size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
@@ -27,7 +27,8 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: HeaderPairs) -
 
 @dataclass(slots=True, eq=False)
 class ListColumns:
-    """Invariant: all of one length; but `keys` and `headers` are None while no record has any."""
+    """Invariant: all columns have the same length, except that `keys` and `headers` are None while no record has
+    any."""
 
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] | None = None
@@ -51,19 +52,19 @@ class ListColumns:
         self.size_bytes += size_bytes
 
     def add_key(self, key: bytes | None, index: int) -> None:
-        """Of the record that is being added."""
+        """Add the key of the record being added at `index`."""
         if self.keys is None:
             self.keys = [None] * index
         self.keys.append(key)
 
     def add_headers(self, headers: HeaderPairs, index: int) -> None:
-        """Of the record that is being added."""
+        """Add the headers of the record being added at `index`."""
         if self.headers is None:
             self.headers = [()] * index
         self.headers.append(headers)
 
     def extend(self, other: "ListColumns", start: int, end: int, size_bytes: int) -> None:
-        """Add those of `other` from `start` to `end`, which are that many bytes."""
+        """Add the records of `other` from `start` to `end`, whose size is `size_bytes`."""
         self.keys = _joined(self.keys, len(self), other.keys, start, end, None)
         self.headers = _joined(self.headers, len(self), other.headers, start, end, ())
         self.values += other.values[start:end]
@@ -77,14 +78,14 @@ class ListColumns:
         return self.timestamps[index]
 
     def only_timestamps(self) -> "ListColumns":
-        """What is kept of them once they are stored, for those who ask where."""
+        """Return the columns without contents: stored records only need timestamps, for their metadata."""
         return ListColumns([], None, self.timestamps, None, self.size_bytes)
 
 
 def _joined(
     mine: list[Any] | None, count: int, theirs: list[Any] | None, start: int, end: int, missing: Any
 ) -> list[Any] | None:
-    """A column that either may not have, with what stands for it then."""
+    """Concatenate a column that either side may lack; `missing` fills in for it."""
     if theirs is None and mine is None:
         return None
     if mine is None:
@@ -96,7 +97,7 @@ def _joined(
 def record_sizes(
     values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[HeaderPairs] | None
 ) -> Iterable[int]:
-    """As `record_bytes` has it, of each."""
+    """Return `record_bytes` of each record."""
     if headers is not None or None in values or (keys is not None and None in keys):
         every_key: Sequence[bytes | None] = [None] * len(values) if keys is None else keys
         every_header: Sequence[HeaderPairs] = [()] * len(values) if headers is None else headers
@@ -106,12 +107,12 @@ def record_sizes(
 
 
 class Sized:
-    """Columns on their way into batches: they know where, in bytes, each record ends, so that they can be cut."""
+    """Columns that know where each record ends in bytes, so that they can be cut into batches."""
 
     __slots__ = ()
 
     ends: Any
-    """The bytes of all records up to each, itself included."""
+    """The total size of the records up to and including each."""
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -127,20 +128,20 @@ class Sized:
         return self.bytes_before(end) - self.bytes_before(start)
 
     def fitting(self, start: int, room_bytes: int) -> int:
-        """Where the records from `start` on that fit into `room_bytes` end; `start` if not even one does."""
+        """Return the end of the records from `start` that fit into `room_bytes`; `start` if none does."""
         return bisect_right(self.ends, self.bytes_before(start) + room_bytes, start)
 
 
 @dataclass(slots=True, eq=False)
 class SizedLists(Sized):
-    """Lists that can be cut."""
+    """Lists with their record sizes."""
 
     lists: ListColumns = field(default_factory=ListColumns)
     ends: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, lists: ListColumns) -> "SizedLists":
-        """Of lists whose `size_bytes` nobody has counted yet."""
+        """Create from lists whose `size_bytes` is not computed yet, and set it."""
         ends = list(accumulate(record_sizes(lists.values, lists.keys, lists.headers)))
         lists.size_bytes = ends[-1] if ends else 0
         return cls(lists, ends)
@@ -150,13 +151,13 @@ class SizedLists(Sized):
         return self.lists.keys is not None
 
     def cut(self, start: int, end: int) -> ListColumns:
-        """The contents of a batch."""
+        """Return the records from `start` to `end` as the contents of a batch."""
         some = ListColumns()
         some.extend(self.lists, start, end, self.bytes_between(start, end))
         return some
 
     def pick(self, indices: Sequence[int]) -> "SizedLists":
-        """Those records, in that order."""
+        """Return the records at these indices, in that order."""
         columns = (self.lists.values, self.lists.keys, self.lists.timestamps, self.lists.headers)
         values, keys, timestamps, headers = (each and list(map(each.__getitem__, indices)) for each in columns)
         return SizedLists.of(ListColumns(values or [], keys, timestamps or [], headers))  # type: ignore[arg-type]

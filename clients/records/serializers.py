@@ -1,8 +1,6 @@
-"""Keys and values of other types than bytes: how they become bytes on the way out, and what bytes become on the way in.
-Pure.
+"""Serializers and deserializers for keys and values that are not bytes. Pure.
 
-None is never handed to a serializer, nor does a deserializer ever see one: a missing key stays missing, and a value of
-None is a tombstone whatever its topic holds.
+They are never called with None: a missing key stays missing, and a value of None is a tombstone in every topic.
 """
 
 import json
@@ -20,7 +18,7 @@ Deserializer: TypeAlias = Callable[[str, bytes], Any]
 _Named: TypeAlias = Literal["bytes", "string", "json"]
 
 SerializerOption: TypeAlias = _Named | Serializer | None
-"""How it is given: `"bytes"` (as None), `"string"`, `"json"`, or a function."""
+"""How users choose one: `"bytes"` (same as None), `"string"`, `"json"`, or a function."""
 
 DeserializerOption: TypeAlias = _Named | Deserializer | None
 
@@ -48,13 +46,13 @@ _DESERIALIZERS: dict[str, Deserializer | None] = {"bytes": None, "string": _byte
 
 
 def find_serializer(option: str, given: SerializerOption) -> Serializer | None:
-    """Return the serializer that the option named `option` asks for; None if bytes stay as they are. Raise
+    """Return the serializer chosen by the option named `option`, or None if bytes are passed through. Raise
     `InvalidArgument` for an unknown one."""
     return given if callable(given) else _named(option, given, _SERIALIZERS)
 
 
 def find_deserializer(option: str, given: DeserializerOption) -> Deserializer | None:
-    """Return the deserializer that the option named `option` asks for, as `find_serializer` does."""
+    """Return the deserializer chosen by the option named `option`, like `find_serializer`."""
     return given if callable(given) else _named(option, given, _DESERIALIZERS)
 
 
@@ -67,8 +65,8 @@ def _named(option: str, given: object, known: dict[str, Any]) -> Any:
 
 
 def serialize(serializer: Serializer | None, topic: str, part: str, value: Any) -> bytes | None:
-    """`value` as bytes; `part` says whether it is the `key` or the `value` of a record. `SerializationError` if the
-    serializer fails, or gives anything but bytes or None."""
+    """Return `value` as bytes. `part`: whether it is the `key` or the `value` of a record. Raise `SerializationError`
+    if the serializer fails or returns anything but bytes or None."""
     if serializer is None or value is None:
         return value  # type: ignore[no-any-return]
     try:
@@ -86,8 +84,8 @@ def serialize(serializer: Serializer | None, topic: str, part: str, value: Any) 
 def deserialize(
     deserializer: Deserializer | None, topic: str, part: str, data: bytes | None, partition: int, offset: int
 ) -> Any:
-    """What `data`, the `key` or the `value` of the record at that place, stands for. `DeserializationError`, which
-    names the place, if the deserializer fails."""
+    """Return the object for `data`, the `key` or the `value` of the record at this position. Raise
+    `DeserializationError`, naming the position, if the deserializer fails."""
     if deserializer is None or data is None:
         return data
     try:

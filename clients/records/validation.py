@@ -1,4 +1,4 @@
-"""Checks of the records given to a producer, one by one or in columns. Pure."""
+"""Validation of records given to a producer, single or in columns. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -10,10 +10,10 @@ from lograft.runtime.network import MAX_MESSAGE_BYTES
 from lograft.storage.batch.header import MAX_TIMESTAMP
 
 MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
-"""A batch travels whole, with a little around it."""
+"""A batch travels in one message, with some overhead around it."""
 
 HeadersOption: TypeAlias = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
-"""Headers as users give them: a dict, or pairs, whose names may repeat."""
+"""Headers as users give them: a dict, or pairs, in which names may repeat."""
 
 _BYTES_OR_NONE = {bytes, type(None)}
 
@@ -25,7 +25,7 @@ def check_place(topic: object, partition: object) -> None:
 
 
 def check_record(key: object, value: object, headers: HeadersOption | None) -> tuple[tuple[str, bytes | None], ...]:
-    """Return the headers as they are kept. Raise `InvalidArgument` for a key or value that is not bytes."""
+    """Return the headers as pairs. Raise `InvalidArgument` for a key or value that is not bytes."""
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, bytes):
             kind = type(content).__name__
@@ -36,7 +36,7 @@ def check_record(key: object, value: object, headers: HeadersOption | None) -> t
 
 
 def check_headers(headers: HeadersOption) -> tuple[tuple[str, bytes | None], ...]:
-    """Return the headers as they are kept."""
+    """Return the headers as pairs. Raise `InvalidArgument` for an invalid one."""
     pairs = tuple(tuple(pair) for pair in (headers.items() if isinstance(headers, Mapping) else headers))
     for pair in pairs:
         if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], bytes | None):
@@ -60,7 +60,7 @@ def check_size(size_bytes: int) -> None:
 
 
 def check_bytes_column(name: str, column: Sequence[object]) -> None:
-    """Looks at types only, which takes no Python a record, unless there is something wrong."""
+    """Check types only, without a Python loop over records unless one is invalid."""
     if set(map(type, column)) <= _BYTES_OR_NONE:
         return
     for index, content in enumerate(column):
@@ -82,7 +82,7 @@ def _are_times(smallest: int, largest: int) -> bool:
 
 
 def check_header_lists(headers: Sequence[Any]) -> list[HeaderPairs]:
-    """As they are kept."""
+    """Return each record's headers as pairs."""
     return [check_headers(pairs) if pairs else () for pairs in headers]
 
 

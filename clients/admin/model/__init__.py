@@ -1,1 +1,1 @@
-"""What the Admin client returns, and how it is decoded."""
+"""The types that the Admin client takes and returns, and their codec."""

@@ -1,4 +1,4 @@
-"""The admin client's types from and to what goes over the wire. Pure."""
+"""Converts between the admin client's types and Protobuf messages. Pure."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -48,7 +48,7 @@ def _broker(broker: cluster_pb2.Broker) -> types.BrokerDescription:
 
 
 def read_topic(topic: cluster_pb2.Topic) -> types.TopicDescription:
-    """Raises the topic's error, if it has one."""
+    """Return the topic. Raise its error, if it has one."""
     if topic.HasField("error"):
         raise error_of(topic.error)
     partitions = sorted(topic.partitions, key=lambda partition: partition.number)

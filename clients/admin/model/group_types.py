@@ -1,4 +1,4 @@
-"""What the admin client says of groups, from what comes over the wire. Pure."""
+"""The admin client's types for groups, and their decoding. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from lograft.proto import groups_pb2 as pb
 
 class GroupState(Enum):
     EMPTY = "empty"  # no members, but offsets
-    STABLE = "stable"  # members have what they are to have
+    STABLE = "stable"  # every member has its target assignment
     RECONCILING = "reconciling"  # partitions are moving between members
     UNKNOWN = "unknown"
 
@@ -24,7 +24,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """`members`: how many. `coordinator`: the broker that has it."""
+    """`members`: their number. `coordinator`: the broker that coordinates the group."""
 
     name: str
     state: GroupState
@@ -34,8 +34,8 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member. `assigned`: the partitions it may read now, `target`: those it gets in the end, `giving_up`: those it
-    was asked to give up and still has."""
+    """A group member. `assigned`: the partitions it may read now; `target`: those it will have once the group is
+    stable; `giving_up`: those it was asked to revoke and still holds."""
 
     member_id: str
     instance_id: str | None
@@ -50,8 +50,8 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`epoch` grows whenever members, what they want, or their topics change; `assignment_epoch`: for which of these it
-    was decided who gets what. `coordinator`: the broker that says so."""
+    """A group. `epoch` rises whenever members, their subscriptions or their topics change; `assignment_epoch`: the
+    group epoch for which the target assignment was computed. `coordinator`: the broker that answered."""
 
     name: str
     state: GroupState
@@ -64,8 +64,8 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """How far a group has come in a partition: `committed` is the offset of the next record to read, `end` that of the
-    next one to be stored. `end` and `lag` are None if they could not be found out. `committed_at`: in milliseconds."""
+    """A group's position in a partition: `committed` is the offset of the next record to read, `end` that of the next
+    record to be stored. `end` and `lag` are None if the leader did not answer. `committed_at`: in milliseconds."""
 
     committed: int
     end: int | None
@@ -75,7 +75,7 @@ class GroupOffset:
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are left to read. The committed offset may be before the start, or no longer exist."""
+        """The number of offsets left to read. The committed offset may be below the log start, or no longer exist."""
         return None if self.end is None else max(self.end - self.committed, 0)
 
 
@@ -114,7 +114,7 @@ def _state(state: pb.GroupState) -> GroupState:
 
 
 def _partitions(topics: Iterable[pb.GroupTopic]) -> tuple[TopicPartition, ...]:
-    """Those of topics that are gone have no name any more, and are left out."""
+    """Return the partitions, without those of deleted topics, which no longer have a name."""
     return tuple(
         sorted(TopicPartition(topic.name, number) for topic in topics if topic.name for number in topic.partitions)
     )

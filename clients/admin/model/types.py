@@ -1,4 +1,4 @@
-"""What the admin client takes and gives back. Pure."""
+"""The types that the admin client takes and returns. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """`epoch` is new with each process of the broker. `is_cordoned`: nothing new is placed there."""
+    """A broker. Each process of the broker has a new `epoch`. `is_cordoned`: it gets no new replicas."""
 
     id: int
     address: str
@@ -33,9 +33,9 @@ class BrokerDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """Brokers are named by their ids. `leader` None: nobody leads it at the moment. `elr`: not in sync, but with every
-    acknowledged record all the same. `unclean_epoch`: the latest leader epoch that began with an unclean election.
-    `partition_epoch`: another with every change."""
+    """A partition, with brokers named by id. `leader` is None while it has no leader. `elr`: the eligible leader
+    replicas, which are out of sync but have every acknowledged record. `unclean_epoch`: the latest leader epoch that
+    began with an unclean election. `partition_epoch` rises with every change."""
 
     topic: str
     number: int
@@ -55,13 +55,13 @@ class PartitionDescription:
 
     @property
     def is_in_sync(self) -> bool:
-        """It has a leader, and all its replicas are in sync."""
+        """True if it has a leader and all its replicas are in sync."""
         return self.leader is not None and set(self.isr) >= set(self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic. `config`: the settings of the topic itself."""
+    """A topic. `config`: the settings made on the topic itself."""
 
     id: UUID
     name: str
@@ -71,13 +71,13 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """The lowest of its partitions'; of one that is being reassigned, what it will be."""
+        """The lowest replication factor of its partitions; that of a partition under reassignment is its target's."""
         return min((len(p.replicas) - len(p.removing) for p in self.partitions), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """`controller_id` None: no active controller is known."""
+    """The cluster. `controller_id` is None if no active controller is known."""
 
     cluster_id: str
     controller_id: int | None
@@ -87,8 +87,8 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDescription:
-    """A broker's copy of a partition: [start, end), of which readers see offsets below the high watermark. A follower
-    hears of that a little after it moves; None: a new leader, which does not know it yet."""
+    """A broker's copy of a partition: [start, end). Consumers see offsets below the high watermark, which a follower
+    learns shortly after the leader. It is None on a new leader that has not determined it yet."""
 
     partition: TopicPartition
     broker: int
@@ -103,8 +103,8 @@ class ReplicaDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """What went in and out of a partition at one broker since that started: stored for clients, sent to clients, and
-    between brokers. Records that go out are counted by offsets."""
+    """A partition's traffic on one broker since the broker started: stored for clients, sent to clients, and replicated
+    between brokers. `records_out` counts offsets."""
 
     partition: TopicPartition
     broker: int
@@ -119,8 +119,8 @@ class PartitionLoad:
 
 @dataclass(frozen=True, slots=True)
 class DiskRoom:
-    """The free space on the disk of a broker's data directory, which others may share. `is_full`: it is less than the
-    reserve, so the broker takes no records there, neither from clients nor from leaders, until there is room."""
+    """The free space on the disk of a broker's data directory, which other directories may share. `is_full`: free space
+    is below the reserve, so the broker accepts no records there, from clients or leaders, until space is freed."""
 
     directory: UUID
     path: str
@@ -132,10 +132,9 @@ class DiskRoom:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker has had to do since it started, at `at_ms` of a clock of its own: counts never go back, so two of
-    these make rates. `uptime_ms` less than what lies between them: it was started anew meanwhile, and has counted from
-    0. `event_loop_lag_ms`: the worst of the last ten seconds; None if it is not measured. `partitions`: those with any
-    traffic."""
+    """A broker's counters since it started, read at `at_ms` of its own clock. Counters never decrease, so two readings
+    give rates. If `uptime_ms` is less than the time between two readings, the broker restarted and counts from 0.
+    `event_loop_lag_ms`: the worst of the last ten seconds; None if not measured. `partitions`: those with traffic."""
 
     id: int
     uptime_ms: int
@@ -156,11 +155,11 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True)
 class PartitionVerification:
-    """What comparing the copies of a partition came to: [start, end) on `brokers` is the same, unless `problem` says
-    what is not, or why that cannot be known. `offset`: where they differ first, if they do. `damaged`: whose copies
-    were found to be, and are made anew if another is in sync. `left_out`: who is not in sync, and was not compared.
-    `undecodable`: the first and the last offset of each batch of a compacted topic that nobody can decode; such batches
-    are compared as they are stored."""
+    """The result of comparing the copies of a partition: [start, end) is the same on all `brokers`, unless `problem`
+    describes a difference or why the copies could not be compared. `offset`: the first difference, if any. `damaged`:
+    the brokers with damaged copies, which refetch them if another replica is in sync. `left_out`: replicas that were
+    not compared because they are out of sync. `undecodable`: the first and last offset of each batch of a compacted
+    topic that cannot be decoded; such batches are compared byte by byte."""
 
     partition: TopicPartition
     brokers: tuple[int, ...]
@@ -174,12 +173,12 @@ class PartitionVerification:
 
     @property
     def is_same(self) -> bool:
-        """All that were compared are."""
+        """True if all compared copies are the same."""
         return self.problem is None
 
     @property
     def is_well(self) -> bool:
-        """All replicas are the same, and were to begin with."""
+        """True if all replicas are the same and none was damaged."""
         return self.is_same and not self.damaged and not self.left_out
 
 
@@ -188,8 +187,8 @@ class PartitionVerification:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. The cluster decides what is None. `assignments`: the brokers of each partition, the preferred
-    leader first, instead of `partitions` and `replicas`."""
+    """A topic to create. The cluster chooses values that are None. `assignments`: the brokers of each partition, the
+    preferred leader first, instead of `partitions` and `replicas`."""
 
     name: str
     partitions: int | None = None
@@ -217,9 +216,9 @@ class ConfigKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """`value` is in force, `source` says where it is set: topic, broker, cluster or default. `setting` is what is set
-    there itself, if anything is. `kind` is the type of value in a word, `accepts` in a phrase. `is_of_topics`: what the
-    cluster sets is the default of topics."""
+    """A configuration key. `value` is the effective value, `source` where it is set: topic, broker, cluster or default.
+    `setting`: the value set on this resource itself, if any. `kind`: the type in one word; `accepts`: in a phrase.
+    `is_of_topics`: the cluster's value is the default for topics."""
 
     key: str
     value: str | None
@@ -237,7 +236,8 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A partition on its way to other brokers: `target` is what it will have, `adding_in_sync` have caught up."""
+    """A partition that is moving to other brokers: `target` are its future replicas; `adding_in_sync` have caught
+    up."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
@@ -254,7 +254,7 @@ class ElectionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """What came of one partition's: its leader now, or why nothing was changed."""
+    """The result of one partition's election: its current leader, or the error that prevented a change."""
 
     partition: TopicPartition
     leader: int | None
@@ -267,10 +267,10 @@ class Election:
 
 @dataclass(frozen=True, slots=True)
 class QuorumMember:
-    """`match_index`: how much of the log it is known to have; None if the leader has not heard of it yet. `refusal`:
-    why the leader takes nothing from it, as when its store is from the past; None if it does. `silent_ms`: how long ago
-    it last answered the leader, or if it never did, how long the leader has listened; None if the server does not say.
-    `is_unreachable`: it has been silent for longer than an election timeout."""
+    """A member of the metadata quorum. `match_index`: the last entry it is known to have; None if the leader has not
+    heard from it. `refusal`: why the leader ignores its answers, such as a store restored from an old copy; None if it
+    does not. `silent_ms`: time since it last answered the leader or, if it never did, since the leader was elected;
+    None if the server does not report it. `is_unreachable`: it has been silent for longer than an election timeout."""
 
     node_id: int
     directory_id: UUID | None
@@ -283,13 +283,13 @@ class QuorumMember:
 
     @property
     def is_undecided(self) -> bool:
-        """True if the leader, elected just now, has not heard from it, and has not listened for long enough yet."""
+        """True if the leader was elected too recently to tell whether this silent member is unreachable."""
         return self.match_index is None and self.silent_ms is not None and not self.is_unreachable
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """As its leader sees it."""
+    """The metadata quorum, as its leader sees it."""
 
     cluster_id: str
     leader_id: int | None

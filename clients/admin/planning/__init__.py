@@ -1,1 +1,1 @@
-"""Plans of where leaders and replicas should be. Nothing here asks a cluster."""
+"""Plans for placing leaders and replicas. Nothing here talks to a cluster."""

@@ -1,8 +1,9 @@
-"""Which replica of each partition is to lead, while a plan is being made. Pure.
+"""Chooses the preferred leader of each partition while a plan is made. Pure.
 
-Leadership is handed on from a broker with many to one with two fewer, through others if those two have no partition in
-common: a chain of brokers, each of which leads a partition that the next one has, too. When there is no such chain left
-in a topic, it cannot be more even. All topics together are evened out as far as none of them gets less even by it.
+Leadership passes from a broker that leads many partitions to one that leads at least two fewer. If those two share no
+partition, it passes through a chain of brokers, each of which leads a partition that the next one hosts. When a topic
+has no such chain left, its leaders are as balanced as possible. Leaders are then balanced over all topics, as far as
+that makes no single topic less balanced.
 """
 
 from collections import Counter, deque
@@ -14,25 +15,26 @@ from lograft.clients.types import TopicPartition
 
 
 class LeaderLayout:
-    """The first of `replicas`, lists that are changed here, is to lead. Only `brokers` are handed anything."""
+    """The first of each list in `replicas` is the preferred leader; this class reorders the lists in place. Only
+    `brokers` are given leadership."""
 
     def __init__(self, replicas: Mapping[TopicPartition, list[int]], brokers: Sequence[int]) -> None:
         self._replicas = replicas
         self._brokers = sorted(brokers)
         self._total: Counter[int] = Counter()
         self._in_topic: dict[str, Counter[int]] = {}
-        # By topic, who leads and who else has it: the partitions that one could hand to the other.
+        # By topic and (leader, follower): the partitions whose leadership could pass from one to the other.
         self._common: dict[str, dict[tuple[int, int], dict[TopicPartition, None]]] = {}
         for name in replicas:
             self._count_in(name)
 
     def choose(self, name: TopicPartition) -> None:
-        """Have the one lead that leads least, of the partition's replicas."""
+        """Make the partition's least burdened replica its leader."""
         replicas, in_topic = self._replicas[name], self._in_topic[name.topic]
         now = replicas[0]
 
         def burden(broker: int) -> tuple[int, int, int]:
-            own = broker == now  # this very partition does not count
+            own = broker == now  # exclude this partition
             return in_topic[broker] - own, self._total[broker] - own, replicas.index(broker)
 
         candidates = [broker for broker in replicas if broker in self._brokers]
@@ -47,11 +49,11 @@ class LeaderLayout:
             pass
 
     def _passing(self, topic: str, giver: int, taker: int) -> TopicPartition | None:
-        """What of the topic one could hand to the other."""
+        """Return a partition of the topic whose leadership `giver` could pass to `taker`."""
         return next(iter(self._common[topic].get((giver, taker), ())), None)
 
     def _passing_of_any(self, topics: Sequence[str], giver: int, taker: int) -> TopicPartition | None:
-        """The same, of a topic that stays as even as it is."""
+        """Like `_passing`, for any topic that does not become less balanced by it."""
         for topic in topics:
             if self._in_topic[topic][giver] > self._in_topic[topic][taker]:
                 name = self._passing(topic, giver, taker)
@@ -66,7 +68,8 @@ class LeaderLayout:
         return led
 
     def _hand_on(self, led: Mapping[int, int], passing: Callable[[int, int], TopicPartition | None]) -> bool:
-        """Make it more even by one chain; whether there was any. `passing`: what one could hand to the other."""
+        """Improve the balance by one chain. Return False if there is none. `passing` returns a partition whose
+        leadership one broker could pass to another."""
         for first in sorted(self._brokers, key=lambda broker: (-led[broker], -self._total[broker], broker)):
             distance, giver_of = {first: 0}, {first: first}
             waiting = deque([first])

@@ -1,7 +1,7 @@
-"""Where partitions should go when brokers come or go, or replicas become more or fewer: as few moves as can be. Pure.
+"""Plans replica placement when brokers or replicas are added or removed, with as few moves as possible. Pure.
 
-A partition that is being reassigned counts as being where it is going. A broker whose disks are all full keeps what it
-has, and is given nothing: a new replica there could not catch up.
+A partition under reassignment counts as already moved to its target. A broker whose disks are all full keeps its
+replicas but gets no new ones, because a new replica there could not catch up.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from lograft.clients.types import TopicPartition
 
 
 class CannotPlan(Exception):
-    """What is wished for cannot be: why, and what can be done about it."""
+    """The request cannot be met: the cause, and a remedy."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(cause)
@@ -30,7 +30,7 @@ class CannotPlan(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition's replicas, the preferred leader first: as they are, and as they are to be."""
+    """One partition's replicas before and after the move, the preferred leader first."""
 
     partition: TopicPartition
     before: tuple[int, ...]
@@ -54,9 +54,9 @@ def plan_balance(
     replicas: int | None = None,
     full: Collection[int] = (),
 ) -> list[Move]:
-    """Spread the partitions of `topics` (all, by default) evenly, replicas and preferred leaders, over `brokers` and no
-    others; by default over all that are live, and what is on those that are not stays there. `replicas`: how many each
-    partition is to have, if not as many as it has. `full`: the brokers whose disks are.
+    """Balance the replicas and preferred leaders of `topics` (default: all) over exactly `brokers`. By default, balance
+    them over all live brokers and leave replicas on the others where they are. `replicas`: the new replication factor;
+    None keeps the current one. `full`: brokers whose disks are full.
     """
     drawing = _Drawing(cluster, under_way, topics, _takers(cluster, brokers), full)
     stays = set(brokers) if brokers is not None else None
@@ -77,7 +77,7 @@ def plan_drain(
     *,
     full: Collection[int] = (),
 ) -> list[Move]:
-    """Have nothing on the brokers that are `drained`; what is not there stays as it is."""
+    """Move all replicas away from the `drained` brokers; leave all others in place."""
     _check_known(cluster, drained)
     takers = [broker for broker in _takers(cluster, None) if broker not in drained]
     drawing = _Drawing(cluster, under_way, None, takers, full)
@@ -95,8 +95,8 @@ def plan_replicas(
     *,
     full: Collection[int] = (),
 ) -> list[Move]:
-    """Have so many replicas of each partition of these topics: more are added where there are the fewest; fewer keep
-    the leader and those in sync, if that can be."""
+    """Set the replication factor of these topics. Add replicas on the least loaded brokers; when removing, keep the
+    leader and in-sync replicas if possible."""
     drawing = _Drawing(cluster, under_way, topics, _takers(cluster, None), full)
     for name in drawing.names:
         drawing.refit(name, [], replicas)
@@ -105,21 +105,22 @@ def plan_replicas(
 
 
 def is_live(broker: BrokerDescription) -> bool:
-    """May it be given replicas?"""
+    """Return True if the broker may be given replicas."""
     return broker.state is BrokerState.ACTIVE and bool(broker.directories)
 
 
 def standing_replicas(
     cluster: ClusterDescription, under_way: Iterable[Reassignment]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Of every partition, or, if it is being reassigned, those that it will have."""
+    """Return every partition's replicas; for a partition under reassignment, its target replicas."""
     targets = {reassignment.partition: reassignment.target for reassignment in under_way}
     partitions = [partition for topic in cluster.topics for partition in topic.partitions]
     return {partition.name: _standing(partition, targets.get(partition.name)) for partition in partitions}
 
 
 def _standing(partition: PartitionDescription, target: tuple[int, ...] | None) -> tuple[int, ...]:
-    """What was asked a moment earlier or later need not agree: the partition itself knows whether it is moving."""
+    """Use the target only if it matches the partition's own state: the two come from separate requests, and the
+    partition's state is authoritative."""
     staying = tuple(broker for broker in partition.replicas if broker not in partition.removing)
     return target if target is not None and sorted(target) == sorted(staying) else staying
 
@@ -149,7 +150,7 @@ def _check_known(cluster: ClusterDescription, brokers: Iterable[int]) -> None:
 
 
 class _Drawing:
-    """A plan in the making: of the partitions `names`, of `topics`; the others only count."""
+    """A plan under construction. It moves the partitions `names` of `topics`; all others only count as load."""
 
     def __init__(
         self,
@@ -173,10 +174,10 @@ class _Drawing:
         self.layout = ReplicaLayout(self._before, takers, {broker.id: broker.rack for broker in cluster.brokers})
 
     def refit(self, name: TopicPartition, leaving: Sequence[int], replicas: int | None) -> None:
-        """Take the partition from the brokers that are `leaving`, and have it have so many replicas (None: as before).
-        `CannotPlan` if there are not enough brokers for that."""
+        """Move the partition off the `leaving` brokers and give it this many replicas (None: as before). Raise
+        `CannotPlan` if there are not enough brokers."""
         wanted = replicas if replicas is not None else len(self._before[name])
-        # While there are enough, others take their places; the rest is added.
+        # First replace leaving brokers one for one, then add or remove replicas to reach the number.
         for broker in leaving:
             taker = self.layout.best_for(name) if len(self.layout.replicas[name]) <= wanted else None
             if taker is not None:
@@ -192,8 +193,8 @@ class _Drawing:
             self.layout.add(name, taker)
 
     def _most_dispensable(self, name: TopicPartition) -> int:
-        """Rather one that is not in sync, then not the leader, nor the first; then one whose rack has others, then one
-        that has many."""
+        """Return the broker whose replica to remove: prefer one out of sync, then one that is neither the leader nor
+        the preferred leader, then one in a crowded rack, then one with many replicas."""
         described, replicas = self._described[name], self.layout.replicas[name]
 
         def worth(broker: int) -> tuple[bool, bool, bool, int, int, int, int]:
@@ -227,7 +228,8 @@ class _Drawing:
         )
 
     def _cordoning(self, name: TopicPartition, leaving: Sequence[int]) -> str:
-        """The commands that come before fewer replicas: internal topics keep them while brokers take replicas."""
+        """Return the commands to run before lowering the replication factor: internal topics keep their replicas while
+        enough brokers accept them."""
         if name.topic not in self._internal:
             return ""
         taking = [broker for broker in leaving if broker not in self._cordoned]
@@ -237,7 +239,7 @@ class _Drawing:
         return LeaderLayout(self.layout.replicas, self._takers)
 
     def mend_leaders(self) -> None:
-        """Whatever lost its preferred leader gets one that leads little."""
+        """Give each partition that lost its preferred leader a lightly burdened one."""
         leaders = self.leaders()
         for name in self.names:
             if self.layout.replicas[name][0] != self._before[name][0]:

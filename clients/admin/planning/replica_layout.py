@@ -1,9 +1,9 @@
-"""Which brokers have which partitions, while a plan is being made: counted, changed, evened out. Pure.
+"""The placement of replicas on brokers while a plan is made: counts, changes and balances it. Pure.
 
-A replica goes to a rack that has the fewest of its partition, and then to the broker with the fewest of the topic, then
-of all. It is evened out by single replicas that go straight from a broker with many to one with two fewer, first within
-each topic, then over all of them: no other way to the same balance takes fewer. What evens out all of them is taken
-from topics of which the giver has more than the taker, so that those stay as even as they were.
+A new replica goes to the rack with the fewest replicas of its partition, then to the broker with the fewest of its
+topic, then of all. Balancing moves single replicas directly from a broker with many to one with at least two fewer,
+first within each topic, then over all topics: no other way to the same balance takes fewer moves. To balance all
+topics, only replicas of topics of which the giver has more than the taker are moved, so no topic becomes less balanced.
 """
 
 from collections import Counter
@@ -13,8 +13,8 @@ from lograft.clients.types import TopicPartition
 
 
 class ReplicaLayout:
-    """`brokers`: those that may be given replicas. `racks`: of all brokers; they are heeded if all of `brokers` say
-    theirs. `originals`: where the partitions are now."""
+    """`brokers`: those that may be given replicas. `racks`: the racks of all brokers, respected only if each of
+    `brokers` has one. `originals`: the current replicas."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class ReplicaLayout:
         self._total: Counter[int] = Counter()
         self._in_topic: dict[str, Counter[int]] = {}
         self._hosted: dict[tuple[str, int], dict[TopicPartition, None]] = {}
-        self._fresh: dict[tuple[str, int], dict[TopicPartition, None]] = {}  # of those, what it does not have yet
+        self._fresh: dict[tuple[str, int], dict[TopicPartition, None]] = {}  # the subset that is only planned
         for name, replicas in originals.items():
             for broker in replicas:
                 self._count_in(name, broker)
@@ -37,7 +37,7 @@ class ReplicaLayout:
     # -- single replicas
 
     def best_for(self, name: TopicPartition) -> int | None:
-        """The broker that should get a further replica of the partition; None: all have one."""
+        """Return the broker that should get another replica of the partition, or None if all have one."""
         in_topic = self._in_topic[name.topic]
         free = [broker for broker in self.brokers if broker not in self.replicas[name]]
         return min(
@@ -47,7 +47,7 @@ class ReplicaLayout:
         )
 
     def crowd(self, name: TopicPartition, broker: int, leaving: int | None = None) -> int:
-        """How many other replicas the partition has in the broker's rack. `leaving` does not count any more."""
+        """Return how many other replicas the partition has in the broker's rack, not counting `leaving`."""
         rack = self._racks.get(broker)
         if rack is None:
             return 0
@@ -55,7 +55,7 @@ class ReplicaLayout:
         return sum(self._racks.get(other) == rack for other in others)
 
     def load(self, name: TopicPartition, broker: int) -> tuple[int, int]:
-        """How many replicas the broker has of the partition's topic, and of all."""
+        """Return how many replicas the broker has of the partition's topic, and of all topics."""
         return self._in_topic[name.topic][broker], self._total[broker]
 
     def add(self, name: TopicPartition, broker: int) -> None:
@@ -67,7 +67,7 @@ class ReplicaLayout:
         self._count_out(name, broker)
 
     def move(self, name: TopicPartition, giver: int, taker: int) -> None:
-        """The new one takes the place of the old one in the order."""
+        """Replace `giver` with `taker` at the same place in the replica list."""
         replicas = self.replicas[name]
         replicas[replicas.index(giver)] = taker
         self._count_out(name, giver)
@@ -76,19 +76,19 @@ class ReplicaLayout:
     # -- all of them
 
     def spread_over_racks(self, names: Sequence[TopicPartition]) -> None:
-        """Have each partition on as many racks as can be."""
+        """Spread each partition over as many racks as possible."""
         for name in names:
             while (better := self._less_crowded(name)) is not None:
                 self.move(name, *better)
 
     def even_out(self, topics: Sequence[str]) -> None:
-        """What evens out all of them may make room, on some rack, for what evens out one: so again, until there is
-        nothing more to be done. No topic gets less even by it, so there is an end."""
+        """Balance each topic, then all together, until nothing changes. Repeat because balancing all topics may free a
+        rack for a move within one topic. It terminates because no move makes a topic less balanced."""
         while self._even_out_once(topics):
             pass
 
     def _even_out_once(self, topics: Sequence[str]) -> bool:
-        """Whether all of them together were uneven."""
+        """Return True if a move over all topics was made."""
         for topic in topics:
             while (move := self._evening_of_topic(topic)) is not None:
                 self.move(*move)
@@ -129,7 +129,7 @@ class ReplicaLayout:
         return None
 
     def _uneven_pairs(self, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Who has at least two more than whom, the most uneven first."""
+        """Yield (giver, taker) pairs of brokers whose counts differ by at least two, the most uneven first."""
         takers = sorted(self.brokers, key=lambda broker: (counts[broker], self._total[broker], broker))
         givers = sorted(self.brokers, key=lambda broker: (-counts[broker], -self._total[broker], broker))
         for giver in givers:
@@ -139,8 +139,8 @@ class ReplicaLayout:
                 yield giver, taker
 
     def _movable(self, topic: str, giver: int, taker: int) -> TopicPartition | None:
-        """A partition that can go from one to the other without being on fewer racks: rather one that the giver does
-        not have yet, and rather not one that it is to lead."""
+        """Return a partition that can move from `giver` to `taker` without losing a rack. Prefer one whose replica on
+        the giver is only planned, and one that the giver would not lead."""
         leading: TopicPartition | None = None
         for names in (self._fresh.get((topic, giver), {}), self._hosted.get((topic, giver), {})):
             for name in names:

@@ -1,1 +1,1 @@
-"""Questions that every broker answers for itself: replicas, load, digests."""
+"""Requests that each broker answers for itself: replicas, load, digests."""

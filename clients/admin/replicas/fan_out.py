@@ -1,4 +1,4 @@
-"""Several brokers asked the same at once."""
+"""Sends the same request to several brokers concurrently."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from lograft.runtime.network import ConnectFailed
 
 
 async def ask_each(broker_ids: Iterable[int], ask: Callable[[int], Awaitable[None]], within_ms: int) -> None:
-    """Have `ask` called for each of them. Who cannot be reached, refuses, or takes longer, is left out."""
+    """Call `ask` for each broker. Skip brokers that are unreachable, refuse, or time out."""
 
     async def ask_one(broker_id: int) -> None:
         with contextlib.suppress(ConnectFailed, LograftError):

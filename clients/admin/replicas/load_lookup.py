@@ -1,4 +1,4 @@
-"""What brokers have had to do: asked of all of them at once, as far as they answer in time."""
+"""Collects the load counters of all brokers that answer in time."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -13,7 +13,7 @@ from lograft.proto.methods import DESCRIBE_LOAD
 
 
 def live_brokers(description: cluster_pb2.ClusterDescription) -> list[int]:
-    """As the controller sees it: the others could only be waited for in vain."""
+    """Return the brokers that the controller does not fence: waiting for a fenced one would be in vain."""
     return [broker.id for broker in description.brokers if broker.state != cluster_pb2.Broker.FENCED]
 
 
@@ -25,7 +25,7 @@ async def find_load(
     *,
     include_partitions: bool,
 ) -> list[BrokerLoad]:
-    """Of these brokers. Who does not answer is left out."""
+    """Return the load of these brokers, ordered by id. Skip those that do not answer."""
     request = pb.DescribeLoadRequest(topics=topics, omit_partitions=not include_partitions)
     found: list[BrokerLoad] = []
 

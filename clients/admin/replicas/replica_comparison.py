@@ -1,8 +1,8 @@
-"""Are the copies of a partition the same? Told bit by bit what each broker has, in digests. Pure.
+"""Compares the copies of a partition by digests, range by range. Pure.
 
-Where nothing is compacted, all have the same batches. Compaction is each broker's own affair, at its own time: then
-what they have at the same offset is the same, and so is the latest that each key has; but for keys that were deleted,
-of which one may still know the deletion, and another nothing.
+Copies that were never compacted have identical batches. Each broker compacts independently, so compacted copies agree
+only on the record at an offset, if both have one, and on the latest record of each key. Deleted keys are an exception:
+one copy may still have the tombstone when another has nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class BatchDigest(NamedTuple):
-    """One batch: where it is, and all that tells it from another."""
+    """One batch: its offsets, and all that distinguishes it from another."""
 
     base_offset: int
     next_offset: int
@@ -21,7 +21,7 @@ class BatchDigest(NamedTuple):
 
 
 class RecordDigest(NamedTuple):
-    """One record. `key`: 0 if it has none. `content`: 0 if it deletes its key."""
+    """One record. `key` is 0 if it has none; `content` is 0 if it is a tombstone."""
 
     offset: int
     key: int
@@ -30,14 +30,14 @@ class RecordDigest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """At `offset` brokers do not have the same; `what` each has, for people."""
+    """Brokers differ at `offset`; `what` describes each broker's data to the user."""
 
     offset: int
     what: Mapping[int, str]
 
 
 def compare_batches(found: Mapping[int, Sequence[BatchDigest]]) -> Difference | None:
-    """The first difference between what brokers have of the same range. Who has nothing at all has lost it."""
+    """Return the first difference between the brokers' copies of the same range. A broker with nothing has lost it."""
     positions = dict.fromkeys(found, 0)
     while True:
         heads = {
@@ -61,24 +61,26 @@ def _batch_text(batch: BatchDigest | None) -> str:
 
 @dataclass(slots=True)
 class CompactedComparison:
-    """Of copies that may be compacted: first `add` of range after range, in their order; at last `missing`.
+    """Compares copies that may be compacted: call `add` for each range in order, then `missing`.
 
-    A broker that compacts its copy meanwhile may seem to lack a key, whose next record is beyond the ranges, or to have
-    one that is deleted further on, where nothing says so any more. Who really lacks it lacks it the next time, too.
+    A broker that compacts its copy meanwhile may seem to lack a key whose next record is beyond the ranges, or to have
+    a key whose tombstone was further on but is already removed. Compare again: a key that is really missing is missing
+    the second time, too.
     """
 
     latest: dict[int, dict[int, RecordDigest]] = field(default_factory=dict)  # by broker and key
     undecodable: list[BatchDigest] = field(default_factory=list)  # all brokers have them
 
     def add_undecodable(self, found: Mapping[int, Sequence[BatchDigest]]) -> Difference | None:
-        """Compare batches of the next range whose records nobody can decode: compaction leaves them as they are."""
+        """Compare the batches of the next range that cannot be decoded: compaction leaves those unchanged."""
         difference = compare_batches(found)
         if difference is None:
             self.undecodable += next(iter(found.values()), ())
         return difference
 
     def add(self, found: Mapping[int, Sequence[RecordDigest]]) -> Difference | None:
-        """What all brokers have of the next range: the first offset at which two have different records."""
+        """Add every broker's records of the next range. Return the first offset at which two brokers have different
+        records."""
         by_offset: dict[int, RecordDigest] = {}
         different: list[int] = []
         for broker, records in found.items():
@@ -98,7 +100,7 @@ class CompactedComparison:
         return Difference(offset, what)
 
     def missing(self) -> list[Difference]:
-        """The keys of which brokers do not have the same in the end."""
+        """Return a difference for each key whose latest record is not the same on all brokers."""
         keys = dict.fromkeys(key for latest in self.latest.values() for key in latest)
         differences = [difference for key in keys if (difference := self._compare_key(key)) is not None]
         return sorted(differences, key=lambda difference: difference.offset)
@@ -109,7 +111,7 @@ class CompactedComparison:
             return None
         known = [head for head in heads.values() if head is not None]
         if len(set(known)) == 1 and not known[0].content:
-            return None  # deleted: some have forgotten it altogether
+            return None  # deleted: some brokers have already removed the tombstone
         return Difference(
             max(head.offset for head in known), {broker: _record_text(head) for broker, head in heads.items()}
         )

@@ -1,4 +1,4 @@
-"""What brokers have of their partitions: asked of all of them at once, as far as they answer in time."""
+"""Collects descriptions of replicas from all brokers that answer in time."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -14,7 +14,7 @@ from lograft.proto.methods import DESCRIBE_REPLICAS
 async def find_replicas(
     cluster: ClusterClient, broker_ids: Iterable[int], topics: Sequence[str], within_ms: int
 ) -> list[ReplicaDescription]:
-    """Of these topics, on these brokers. Who does not answer is left out."""
+    """Return the replicas of these topics on these brokers. Skip brokers that do not answer."""
     found: list[ReplicaDescription] = []
 
     async def ask(broker_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Compares what brokers have of a partition on their disks, range by range."""
+"""Compares the copies of a partition on the brokers' disks, range by range."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import DIGEST_REPLICA
 from lograft.runtime.network import ConnectFailed
 
-_RANGE = 200_000  # offsets compared at a time: what is kept in memory of each broker
-_TRIMMING_MS = 2000  # followers delete what the leader has deleted well within that
+_RANGE = 200_000  # offsets compared at a time, which bounds the memory per broker
+_TRIMMING_MS = 2000  # ample time for followers to move their log start to the leader's
 
 D = TypeVar("D")
 
 
 class Unverifiable(Exception):
-    """A broker cannot tell what it has. `damaged`: that broker, if its copy is."""
+    """A broker could not report its copy. `damaged`: that broker, if its copy is damaged."""
 
     def __init__(self, message: str, damaged: int | None = None) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Unverifiable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """What is compared: [start, end) on these brokers. `starts`: where the log of each begins."""
+    """The range to compare: [start, end) on these brokers. `starts`: the log start of each."""
 
     partition: TopicPartition
     topic_id: bytes
@@ -55,7 +55,7 @@ async def verify_copies(
     *,
     is_compacted: bool,
 ) -> PartitionVerification:
-    """Of those in sync, below the leader's watermark. `describe`: has brokers describe their replicas."""
+    """Compare the in-sync copies below the leader's high watermark. `describe` asks brokers for their replicas."""
     copies = _Copies(partition, topic_id, (), 0, 0)
     comparison = CompactedComparison()
     compare = _compare_compacted if is_compacted else _compare
@@ -88,7 +88,7 @@ async def verify_copies(
 
 
 def _find(copies: _Copies, in_sync: Sequence[int], replicas: Sequence[ReplicaDescription]) -> _Copies:
-    """What there is to be compared now."""
+    """Return the range that can be compared now. Raise `Unverifiable` if the leader or an in-sync broker is missing."""
     described = {replica.broker: replica for replica in replicas if replica.broker in in_sync}
     leader = next((replica for replica in described.values() if replica.is_leader), None)
     absent = [broker for broker in in_sync if broker not in described]
@@ -118,14 +118,15 @@ def _told(difference: Difference) -> str:
 async def _compare(
     cluster: ClusterClient, copies: _Copies, comparison: CompactedComparison
 ) -> tuple[Difference | None, list[Difference]]:
-    """As `_compare_compacted`; but only if need be, and what was never compacted batch by batch."""
+    """Compare batch by batch; fall back to `_compare_compacted` for a part that was compacted in the past. Return the
+    same as that."""
     for first in range(copies.start, copies.end, _RANGE):
         found, cleaned_below = await _ask_all(cluster, copies, first, _batches_in, by_record=False)
         difference = compare_batches(found)
         if difference is not None and difference.offset >= cleaned_below:
             return difference, []
         if difference is not None:
-            # It is not compacted any more, but once was.
+            # The topic is no longer compacted, but once was.
             after = replace(copies, start=min(cleaned_below, copies.end))
             difference, _ = await _compare(cluster, after, comparison)
             return (difference, []) if difference is not None else await _compare_compacted(cluster, copies, comparison)
@@ -135,8 +136,8 @@ async def _compare(
 async def _compare_compacted(
     cluster: ClusterClient, copies: _Copies, comparison: CompactedComparison
 ) -> tuple[Difference | None, list[Difference]]:
-    """What is different for sure, and which keys seem to be missing: as `CompactedComparison` says, that counts if it
-    is found twice."""
+    """Return a certain difference, and the keys that seem to be missing: as `CompactedComparison` explains, those count
+    only if found twice."""
     for first in range(copies.start, copies.end, _RANGE):
         answers, _ = await _ask_all(cluster, copies, first, lambda response: [response], by_record=True)
         undecodable = {
@@ -157,7 +158,8 @@ async def _ask_all(
     *,
     by_record: bool,
 ) -> tuple[dict[int, list[D]], int]:
-    """What each broker has of the range that begins at `first`; and below which offset some have compacted theirs."""
+    """Return each broker's part of the range that begins at `first`, and the offset below which any copy is
+    compacted."""
     last = min(first + _RANGE, copies.end)
     found: dict[int, list[D]] = {broker: [] for broker in copies.brokers}
     cleaned_below = dict.fromkeys(copies.brokers, 0)
