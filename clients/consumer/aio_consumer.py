@@ -51,38 +51,38 @@ _DROPPED = (
 
 
 class Consumer(GroupConsumer, Generic[K, V]):
-    """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`).
+    """Reads records, in order within each partition, alone (`assign`) or as a member of a group (`subscribe`).
 
     async with Consumer("localhost:9092", group="billing", auto_offset_reset="earliest") as consumer:
         await consumer.subscribe(["orders"])
         async for record in consumer: ...
 
-    `Consumer[str, Order]` says what keys and values deserializers return, for type checkers.
+    `Consumer[str, Order]` tells type checkers what the key and value deserializers return.
 
     Options, all by name, with their defaults:
 
     group=None: the group whose members share topics, and whose offsets are committed. `subscribe` and `commit` need it.
     auto_offset_reset="latest": where to begin without a committed offset, or to continue when an offset no longer
-        exists: "earliest", "latest", a duration (a timedelta, or "1h": the first record that is not older), or "none",
+        exists: "earliest", "latest", a duration (a timedelta, or "1h": the first record at most that old), or "none",
         which raises `OffsetOutOfRange`.
-    key_deserializer=None, value_deserializer=None: what keys and values become: "bytes", "string", "json", or what a
-        function of the topic and the bytes returns.
+    key_deserializer=None, value_deserializer=None: how to decode keys and values: "bytes", "string", "json", or a
+        function of the topic and the bytes.
     max_poll_records=500: the most records that `poll` returns.
-    auto_commit=True: commit positions every `auto_commit_interval_ms`, when partitions are given up, and in `close`.
+    auto_commit=True: commit positions every `auto_commit_interval_ms`, when partitions are revoked, and in `close`.
     auto_commit_interval_ms=5000: see `auto_commit`.
-    session_timeout_ms=10000: a member that its coordinator does not hear of for so long loses its partitions.
-    max_poll_interval_ms=300000: and so does one that does not poll for so long.
-    assignor=None: how partitions are shared: "uniform", "range" or "roundrobin"; None: as the group does already.
-    instance_id=None: a fixed name for a member, which finds its partitions again if it restarts within a session.
-    rack=None: where the consumer is. It reads from in-sync replicas in the same rack if the leader is elsewhere.
-    on_bad_batch="raise": what to do with records that cannot be decoded: "raise", or "skip", which leaves them out,
-        logs a warning, and counts them in `metrics()`. Records with a wrong CRC are never left out: the consumer
-        fetches them again from other replicas before that is an error.
+    session_timeout_ms=10000: a member loses its partitions if its coordinator hears nothing from it for this long.
+    max_poll_interval_ms=300000: a member also loses its partitions if it does not poll for this long.
+    assignor=None: how partitions are shared: "uniform", "range" or "roundrobin"; None: the group's current assignor.
+    instance_id=None: a fixed name for a member, which keeps its partitions if it restarts within a session timeout.
+    rack=None: the consumer's location. It reads from in-sync replicas in the same rack if the leader is elsewhere.
+    on_bad_batch="raise": how to handle records that cannot be decoded: "raise", or "skip", which omits them, logs a
+        warning, and counts them in `metrics()`. Records with a wrong CRC are never skipped: the consumer first
+        fetches them again from other replicas, and raises if that fails.
     fetch_buffer_bytes=16777216: how much to fetch ahead from each broker.
     fetch_partition_bytes=1048576: how much of one partition to fetch at a time.
-    request_timeout_ms=30000: for requests to brokers whose method takes no timeout.
+    request_timeout_ms=30000: the timeout of methods without a timeout argument.
     client_id="lograft-python": the name of this client in brokers' logs and metrics.
-    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
+    first_contact_ms=None: give up if no broker was reached within this time; None: wait as long as the call allows.
     """
 
     def __init__(
@@ -156,9 +156,9 @@ class Consumer(GroupConsumer, Generic[K, V]):
     # -- partitions
 
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these partitions and no others. Partitions that were read before continue at their positions; others
-        begin at the group's committed offset, if there is one, else where `auto_offset_reset` says, unless you seek
-        first. `UnknownTopic` or `UnknownPartition` changes nothing."""
+        """Read exactly these partitions. Partitions that were assigned before continue at their positions; others begin
+        at the group's committed offset or, without one, where `auto_offset_reset` says, unless you seek first. Raise
+        `UnknownTopic` or `UnknownPartition`, without changing the assignment."""
         self._task.check()
         if self._group is not None and self._group.is_subscribed:
             raise InvalidArgument("the consumer is subscribed, which excludes assigning: unsubscribe first")
@@ -176,7 +176,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
         return sorted(self._reading().partitions)
 
     def metrics(self) -> ConsumerMetrics:
-        """Return rates, latencies, the bytes buffered, and the lag."""
+        """Return rates, latencies, buffered bytes, and lag."""
         return self._reading().metrics()
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -190,11 +190,11 @@ class Consumer(GroupConsumer, Generic[K, V]):
     # -- records
 
     async def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record[K, V]]:
-        """Return records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: wait
-        without end).
+        """Return records as soon as there are any, at most `max_poll_records`; return none after `timeout` seconds
+        (None: wait indefinitely).
 
         Raise a partition's failure once there is nothing else to return; it persists until you seek. Raise
-        `NotAssigned` if the consumer is neither subscribed nor assigned.
+        `NotAssigned` if the consumer has neither a subscription nor an assignment.
         """
         limit = poll_limit(max_records, self._options.max_poll_records)
         self._reading().check_woken()
@@ -212,19 +212,19 @@ class Consumer(GroupConsumer, Generic[K, V]):
 
     async def poll_arrow(self, timeout: float | None = None, max_records: int | None = None) -> "pyarrow.Table":
         """Like `poll`, but return everything that has arrived, or at most `max_records`, as a table of
-        `lograft.ARROW_SCHEMA`; without rows at the timeout. No work is done per record and nothing is deserialized.
-        The table uses the memory that the records arrived in, where possible."""
+        `lograft.ARROW_SCHEMA`; an empty one at the timeout. There is no work per record, and nothing is deserialized.
+        Where possible, the table uses the memory that the records arrived in."""
         from lograft.clients.records.arrow_table import table_of
 
         return table_of(await self.take_arrow(timeout, max_records))
 
-    # -- for the consumer that is not awaited
+    # -- for the synchronous consumer
 
     async def ready(self, timeout: float | None, at_least: int) -> list[RecordRun]:
-        """Return runs of records as soon as there are any, about `at_least` records; none after `timeout` seconds.
+        """Return runs of about `at_least` records as soon as there are any; return none after `timeout` seconds.
 
-        The caller takes records from them at any time, and asks for others once all are taken. Until then every call
-        returns them again: no record is lost with an answer that nobody receives.
+        The caller takes records from them at any time, and calls again once all are taken. Until then, every call
+        returns the same runs, so no record is lost if an answer does not reach the caller.
         """
         reader = self._reading()
         return await self._first(timeout, lambda: reader.ready_now(at_least))
@@ -232,13 +232,13 @@ class Consumer(GroupConsumer, Generic[K, V]):
     async def take_arrow(
         self, timeout: float | None, max_records: int | None, ticket: object = None
     ) -> "list[tuple[TopicPartition, pyarrow.RecordBatch]]":
-        """Return Arrow RecordBatches as soon as there are any, at most `max_records` records; none after `timeout`
-        seconds. A caller who did not receive them gives them back by its `ticket`."""
+        """Return Arrow RecordBatches as soon as there are any, at most `max_records` records; return none after
+        `timeout` seconds. A caller that did not receive them gives them back by its `ticket`."""
         reader, limit = self._reading(), poll_limit(max_records, MAX_INTEGER)
         return await self._first(timeout, lambda: reader.arrow_now(limit, ticket))
 
     async def _first(self, timeout: float | None, look: Callable[[], list[T]]) -> list[T]:
-        """Return what `look` finds once that is something; nothing after `timeout` seconds."""
+        """Call `look` until it finds something, and return that; return nothing after `timeout` seconds."""
         group = self._group
         if not self._reader.partitions and (group is None or not group.is_subscribed):
             raise NotAssigned(f"the consumer has nothing to read: {_HOW_TO_READ[group is not None]} first")
@@ -247,11 +247,11 @@ class Consumer(GroupConsumer, Generic[K, V]):
         return await group.poll(timeout, lambda left: self._reader.first(left, look))
 
     def give_back(self, run: RecordRun, index: int) -> None:
-        """As `PartitionReader.give_back`."""
+        """See `PartitionReader.give_back`."""
         self._reading().give_back(run, index)
 
     def give_back_arrow(self, ticket: object) -> None:
-        """As `PartitionReader.give_back_arrow`."""
+        """See `PartitionReader.give_back_arrow`."""
         self._reading().give_back_arrow(ticket)
 
     def _reading(self) -> PartitionReader:
@@ -262,7 +262,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
         return self
 
     async def __anext__(self) -> Record[K, V]:
-        """Return the next record. After a `break`, any way of reading continues behind the last one."""
+        """Return the next record. After a `break`, iterating or polling continues after the last one."""
         self._reading().check_woken()
         while (record := next(self._records, None)) is None:
             self._queue.replace(await self.ready(None, self._options.max_poll_records))
@@ -270,8 +270,8 @@ class Consumer(GroupConsumer, Generic[K, V]):
         return record
 
     def wakeup(self) -> None:
-        """Make the `poll` that waits, or else the next one, raise `WakeupError`. Any thread, and a signal handler, may
-        call that of a synchronous consumer."""
+        """Make the waiting `poll`, or else the next one, raise `WakeupError`. On a synchronous consumer, any thread or
+        signal handler may call this."""
         self._reading().wake_up()
 
     # -- positions
@@ -283,30 +283,30 @@ class Consumer(GroupConsumer, Generic[K, V]):
         self._reading().seek(partition, Position(offset))
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Continue at the first offset that exists; in all partitions, if none are named."""
+        """Continue at the first existing offset of these partitions, or of all."""
         self._reading().seek_anchor(partitions, Anchor.EARLIEST)
 
     async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Continue with records stored from now on; in all partitions, if none are named."""
+        """Continue with records stored from now on in these partitions, or in all."""
         self._reading().seek_anchor(partitions, Anchor.LATEST)
 
     async def position(self, partition: tuple[str, int]) -> int:
-        """Return the offset of the next record that `poll` returns of the partition."""
+        """Return the offset of the partition's next record to be returned by `poll`."""
         reader = self._reading()
         async with self._within("the position could not be found out"):
             return await reader.position(partition)
 
     def lag(self, partition: tuple[str, int]) -> int | None:
-        """Return how many offsets the position is behind the end, as far as the consumer has heard; None if it does not
-        know yet. `end_offsets` asks the brokers."""
+        """Return how many offsets the position is behind the last known end of the partition; None if none is known
+        yet. `end_offsets` asks the brokers."""
         return self._reading().assigned(partition).lag
 
     async def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return nothing of these partitions (of all, if none are named) until they are resumed."""
+        """Stop returning records of these partitions, or of all, until they are resumed."""
         self._reading().pause(partitions)
 
     async def resume(self, *partitions: tuple[str, int]) -> None:
-        """Return records of these partitions (of all, if none are named) again."""
+        """Return records of these partitions, or of all, again."""
         self._reading().resume(partitions)
 
     def paused(self) -> list[TopicPartition]:
@@ -316,7 +316,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
     # -- offsets
 
     async def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the first offset that each partition still has."""
+        """Return the first existing offset of each partition."""
         return _all_found(await self._offsets(dict.fromkeys(map(partition_name, partitions), 0), EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
@@ -326,8 +326,8 @@ class Consumer(GroupConsumer, Generic[K, V]):
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, int | None]:
-        """Return the offset of the first record at or after a time (in milliseconds) in each partition; None where
-        there is none."""
+        """Return the offset of each partition's first record at or after its time (in milliseconds), or None if there
+        is no such record."""
         for moment in times.values():
             if not isinstance(moment, int) or abs(moment) > MAX_INTEGER:
                 raise InvalidArgument(f"{moment!r} is not a time: give milliseconds since 1970")

@@ -30,7 +30,7 @@ class GroupMetadata(NamedTuple):
 
 
 class GroupConsumer:
-    """The consumer is this, and more."""
+    """The group part of the consumer."""
 
     _options: ConsumerOptions
     _cluster: ClusterClient
@@ -46,9 +46,10 @@ class GroupConsumer:
     async def subscribe(
         self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
     ) -> None:
-        """Share these topics with the other members of the group, instead of those subscribed to before. A pattern must
-        match the whole name; the client matches it again as topics come and go, never with internal ones. `listener`
-        is called with the partitions that come and go; by the thread that polls, if the consumer is synchronous."""
+        """Replace the subscription with these topics, whose partitions the group's members share. A pattern must match
+        the whole name; the client applies it again as topics are created and deleted, and never to internal ones.
+        `listener` is called when partitions are assigned or revoked; on a synchronous consumer, by the polling
+        thread."""
         self._task.check()
         group = self._in_group("subscribe")
         if self._reader.partitions and not group.is_subscribed:
@@ -61,12 +62,12 @@ class GroupConsumer:
             await group.subscribe(wanted, listener)
 
     def subscription(self) -> list[str]:
-        """Return the names of the subscribed topics: for a pattern, those that it matches now."""
+        """Return the names of the subscribed topics; for a pattern, those it currently matches."""
         self._task.check()
         return [] if self._group is None else sorted(self._group.topics)
 
     async def unsubscribe(self) -> None:
-        """Stop reading. A member gives up its partitions, as in a rebalance, and leaves its group."""
+        """Stop reading. A member has its partitions revoked, as in a rebalance, and leaves its group."""
         self._task.check()
         if self._group is not None and self._group.is_subscribed:
             async with self._within("the group was not left"):
@@ -93,13 +94,14 @@ class GroupConsumer:
     # -- commits
 
     async def commit(self, offsets: GivenOffsets | None = None) -> None:
-        """Commit the group's offsets: these, each of the next record to read, or else the positions behind all returned
-        records. Raise `CommitFailed` if the partitions no longer belong to this member."""
+        """Commit these offsets for the group, each that of the next record to read; by default, the current positions,
+        which are after all returned records. Raise `CommitFailed` if the partitions no longer belong to this
+        member."""
         await self._commit(offsets)
 
     def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit without waiting. Commits are done in the order in which they were asked for. On the client's loop,
-        where it must not block, `callback` gets the offsets (None: all positions) and the error, or None."""
+        """Commit without waiting. Commits are carried out in the order of the calls. `callback` is called on the
+        client's event loop, where it must not block, with the offsets (None: all positions) and the error, or None."""
         asked = None if offsets is None else checked_offsets(offsets)
 
         def ended(error: BaseException | None) -> None:
@@ -119,7 +121,7 @@ class GroupConsumer:
         return self._in_group("commit").commit(None if offsets is None else checked_offsets(offsets))
 
     async def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition; None where there is none."""
+        """Return the group's committed offset for each partition, or None if there is none."""
         self._task.check()
         group = self._in_group("ask for what is committed")
         names = [partition_name(each) for each in partitions]
@@ -130,7 +132,7 @@ class GroupConsumer:
 
 
 async def call_listener(method: Callable[[list[TopicPartition]], Any], partitions: list[TopicPartition]) -> None:
-    """One that may be a coroutine."""
+    """Call a listener's method, which may be a coroutine function."""
     result = method(partitions)
     if inspect.isawaitable(result):
         await result

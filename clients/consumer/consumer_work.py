@@ -1,4 +1,4 @@
-"""A consumer's background work. It knows nothing of the consumer, which may be dropped."""
+"""A consumer's background work. It must not refer to the consumer, which may be dropped."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from lograft.clients.consumer.reading.partition_reader import PartitionReader
 
 
 class ConsumerWork:
-    """Fetches records, and keeps membership of a group alive, from `start` to `end`."""
+    """Fetches records and maintains group membership from `start` to `end`."""
 
     def __init__(self) -> None:
         self._cluster: ClusterClient
@@ -30,7 +30,7 @@ class ConsumerWork:
                 group.create_task(self._group.run(), name="group")
 
     async def end(self) -> None:
-        """End without a commit and without leaving the group: the caller does both before."""
+        """Stop without committing or leaving the group, both of which the caller does first."""
         await self.task.close()
         self._reader.stop()
         await self._cluster.close()

@@ -1,7 +1,7 @@
-"""The consumer for synchronous code: the awaitable one on a loop in another thread.
+"""The consumer for synchronous code: runs the awaitable client on an event loop in another thread.
 
-This file has what threads need: the loop hands over many records at a time, the thread that polls calls listeners,
-and an interrupt loses nothing.
+This file handles what threads need: the loop hands over many records at a time, the polling thread calls listeners,
+and an interrupt loses no records.
 """
 
 import inspect
@@ -41,12 +41,12 @@ __all__ = ["Consumer"]
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_AHEAD_RECORDS = 1000  # handed over by the loop at once, so that most polls need not ask it
+_AHEAD_RECORDS = 1000  # handed over by the loop at a time, so that most polls need not ask it
 
 
 class Consumer(SyncConsumerCalls, Generic[K, V]):
-    """Reads records, of each partition in order; alone (`assign`), or as a member of a group (`subscribe`). To be used
-    by one thread at a time.
+    """Reads records, in order within each partition, alone (`assign`) or as a member of a group (`subscribe`). Not
+    thread-safe: use it from one thread at a time.
 
     with Consumer("localhost:9092", group="billing", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["orders"])
@@ -58,26 +58,26 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
 
     group=None: the group whose members share topics, and whose offsets are committed. `subscribe` and `commit` need it.
     auto_offset_reset="latest": where to begin without a committed offset, or to continue when an offset no longer
-        exists: "earliest", "latest", a duration (a timedelta, or "1h": the first record that is not older), or "none",
+        exists: "earliest", "latest", a duration (a timedelta, or "1h": the first record at most that old), or "none",
         which raises `OffsetOutOfRange`.
-    key_deserializer=None, value_deserializer=None: what keys and values become: "bytes", "string", "json", or what a
-        function of the topic and the bytes returns.
+    key_deserializer=None, value_deserializer=None: how to decode keys and values: "bytes", "string", "json", or a
+        function of the topic and the bytes.
     max_poll_records=500: the most records that `poll` returns.
-    auto_commit=True: commit positions every `auto_commit_interval_ms`, when partitions are given up, and in `close`.
+    auto_commit=True: commit positions every `auto_commit_interval_ms`, when partitions are revoked, and in `close`.
     auto_commit_interval_ms=5000: see `auto_commit`.
-    session_timeout_ms=10000: a member that its coordinator does not hear of for so long loses its partitions.
-    max_poll_interval_ms=300000: and so does one that does not poll for so long.
-    assignor=None: how partitions are shared: "uniform", "range" or "roundrobin"; None: as the group does already.
-    instance_id=None: a fixed name for a member, which finds its partitions again if it restarts within a session.
-    rack=None: where the consumer is. It reads from in-sync replicas in the same rack if the leader is elsewhere.
-    on_bad_batch="raise": what to do with records that cannot be decoded: "raise", or "skip", which leaves them out,
-        logs a warning, and counts them in `metrics()`. Records with a wrong CRC are never left out: the consumer
-        fetches them again from other replicas before that is an error.
+    session_timeout_ms=10000: a member loses its partitions if its coordinator hears nothing from it for this long.
+    max_poll_interval_ms=300000: a member also loses its partitions if it does not poll for this long.
+    assignor=None: how partitions are shared: "uniform", "range" or "roundrobin"; None: the group's current assignor.
+    instance_id=None: a fixed name for a member, which keeps its partitions if it restarts within a session timeout.
+    rack=None: the consumer's location. It reads from in-sync replicas in the same rack if the leader is elsewhere.
+    on_bad_batch="raise": how to handle records that cannot be decoded: "raise", or "skip", which omits them, logs a
+        warning, and counts them in `metrics()`. Records with a wrong CRC are never skipped: the consumer first
+        fetches them again from other replicas, and raises if that fails.
     fetch_buffer_bytes=16777216: how much to fetch ahead from each broker.
     fetch_partition_bytes=1048576: how much of one partition to fetch at a time.
-    request_timeout_ms=30000: for requests to brokers whose method takes no timeout.
+    request_timeout_ms=30000: the timeout of methods without a timeout argument.
     client_id="lograft-python": the name of this client in brokers' logs and metrics.
-    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
+    first_contact_ms=None: give up if no broker was reached within this time; None: wait as long as the call allows.
     """
 
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ConsumerKeywords]) -> None:
@@ -85,7 +85,7 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
         self._inner = aio_consumer.Consumer(bootstrap, **options)
         self._call_backs = CallBacks(self._loop)
         self._has_listener = False
-        # It must not know of this, which could never be dropped then.
+        # The inner consumer must not refer to this object, which could then never be garbage-collected.
         self._inner.call_listener = partial(_call_listener, self._call_backs)
         checked = ConsumerOptions.of(options)
         self._max_poll_records = checked.max_poll_records
@@ -107,34 +107,35 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
     # -- subscribing
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
-        """Share these topics with the other members of the group, instead of those subscribed to before. A pattern must
-        match the whole name; the client matches it again as topics come and go, never with internal ones. `listener`
-        is called with the partitions that come and go; by the thread that polls, if the consumer is synchronous."""
+        """Replace the subscription with these topics, whose partitions the group's members share. A pattern must match
+        the whole name; the client applies it again as topics are created and deleted, and never to internal ones.
+        `listener` is called when partitions are assigned or revoked; on a synchronous consumer, by the polling
+        thread."""
         self._call(self._inner.subscribe, topics, listener)
         self._has_listener = listener is not None
 
     def unsubscribe(self) -> None:
-        """Stop reading. A member gives up its partitions, as in a rebalance, and leaves its group."""
+        """Stop reading. A member has its partitions revoked, as in a rebalance, and leaves its group."""
         self._call(self._inner.unsubscribe)
 
     def commit_async(self, offsets: GivenOffsets | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit without waiting. Commits are done in the order in which they were asked for. On the client's loop,
-        where it must not block, `callback` gets the offsets (None: all positions) and the error, or None."""
+        """Commit without waiting. Commits are carried out in the order of the calls. `callback` is called on the
+        client's event loop, where it must not block, with the offsets (None: all positions) and the error, or None."""
 
         async def commit_async() -> None:
             self._inner.commit_async(offsets, callback)
 
-        # What was given until now, and not what is given by the time the loop comes to it.
+        # Wait for the loop, so that positions are those of now, not of when the loop gets to it.
         self._wait(commit_async)
 
     # -- records
 
     def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Record[K, V]]:
-        """Return records as soon as there are any, at most `max_poll_records`; none after `timeout` seconds (None: wait
-        without end).
+        """Return records as soon as there are any, at most `max_poll_records`; return none after `timeout` seconds
+        (None: wait indefinitely).
 
         Raise a partition's failure once there is nothing else to return; it persists until you seek. Raise
-        `NotAssigned` if the consumer is neither subscribed nor assigned.
+        `NotAssigned` if the consumer has neither a subscription nor an assignment.
         """
         limit = poll_limit(max_records, self._max_poll_records)
         self._queue.begin()
@@ -153,8 +154,8 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
 
     def poll_arrow(self, timeout: float | None = None, max_records: int | None = None) -> "pyarrow.Table":
         """Like `poll`, but return everything that has arrived, or at most `max_records`, as a table of
-        `lograft.ARROW_SCHEMA`; without rows at the timeout. No work is done per record and nothing is deserialized.
-        The table uses the memory that the records arrived in, where possible."""
+        `lograft.ARROW_SCHEMA`; an empty one at the timeout. There is no work per record, and nothing is deserialized.
+        Where possible, the table uses the memory that the records arrived in."""
         from lograft.clients.records.arrow_table import table_of
 
         ticket = object()
@@ -165,7 +166,7 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
             raise
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Yield records without end. After a `break`, any way of reading continues behind the last one."""
+        """Yield records indefinitely. After a `break`, iterating or polling continues after the last one."""
         while True:
             yield from self._queue
             self._queue.replace(self._call(self._inner.ready, None, _AHEAD_RECORDS))
@@ -177,15 +178,15 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
         self._ask(lambda: self._inner.give_back(run, index))
 
     def wakeup(self) -> None:
-        """Make the `poll` that waits, or else the next one, raise `WakeupError`. Any thread, and a signal handler, may
-        call that of a synchronous consumer."""
+        """Make the waiting `poll`, or else the next one, raise `WakeupError`. On a synchronous consumer, any thread or
+        signal handler may call this."""
         try:
             self._loop.post(self._inner.wakeup)
         except LoopLost as error:
             raise ClientClosed(str(error)) from None
 
     def _call(self, function: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T:
-        """As `_wait`, for what may have to call a listener, in this thread."""
+        """Like `_wait`, for calls that may run a listener, in this thread."""
         if not self._has_listener:
             return self._wait(function, *arguments, **named)
         try:

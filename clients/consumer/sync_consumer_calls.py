@@ -17,7 +17,7 @@ class SyncConsumerCalls(SyncClient):
     _inner: aio_consumer.Consumer
 
     def subscription(self) -> list[str]:
-        """Return the names of the subscribed topics: for a pattern, those that it matches now."""
+        """Return the names of the subscribed topics; for a pattern, those it currently matches."""
         return self._ask(self._inner.subscription)
 
     @property
@@ -30,18 +30,19 @@ class SyncConsumerCalls(SyncClient):
         return self._ask(self._inner.group_metadata)
 
     def commit(self, offsets: GivenOffsets | None = None) -> None:
-        """Commit the group's offsets: these, each of the next record to read, or else the positions behind all returned
-        records. Raise `CommitFailed` if the partitions no longer belong to this member."""
+        """Commit these offsets for the group, each that of the next record to read; by default, the current positions,
+        which are after all returned records. Raise `CommitFailed` if the partitions no longer belong to this
+        member."""
         self._wait(self._inner.commit, offsets)
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition; None where there is none."""
+        """Return the group's committed offset for each partition, or None if there is none."""
         return self._wait(self._inner.committed, partitions)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these partitions and no others. Partitions that were read before continue at their positions; others
-        begin at the group's committed offset, if there is one, else where `auto_offset_reset` says, unless you seek
-        first. `UnknownTopic` or `UnknownPartition` changes nothing."""
+        """Read exactly these partitions. Partitions that were assigned before continue at their positions; others begin
+        at the group's committed offset or, without one, where `auto_offset_reset` says, unless you seek first. Raise
+        `UnknownTopic` or `UnknownPartition`, without changing the assignment."""
         self._wait(self._inner.assign, partitions)
 
     def assignment(self) -> list[TopicPartition]:
@@ -49,7 +50,7 @@ class SyncConsumerCalls(SyncClient):
         return self._ask(self._inner.assignment)
 
     def metrics(self) -> ConsumerMetrics:
-        """Return rates, latencies, the bytes buffered, and the lag."""
+        """Return rates, latencies, buffered bytes, and lag."""
         return self._ask(self._inner.metrics)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -61,28 +62,28 @@ class SyncConsumerCalls(SyncClient):
         self._wait(self._inner.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Continue at the first offset that exists; in all partitions, if none are named."""
+        """Continue at the first existing offset of these partitions, or of all."""
         self._wait(self._inner.seek_to_beginning, *partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Continue with records stored from now on; in all partitions, if none are named."""
+        """Continue with records stored from now on in these partitions, or in all."""
         self._wait(self._inner.seek_to_end, *partitions)
 
     def position(self, partition: tuple[str, int]) -> int:
-        """Return the offset of the next record that `poll` returns of the partition."""
+        """Return the offset of the partition's next record to be returned by `poll`."""
         return self._wait(self._inner.position, partition)
 
     def lag(self, partition: tuple[str, int]) -> int | None:
-        """Return how many offsets the position is behind the end, as far as the consumer has heard; None if it does not
-        know yet. `end_offsets` asks the brokers."""
+        """Return how many offsets the position is behind the last known end of the partition; None if none is known
+        yet. `end_offsets` asks the brokers."""
         return self._ask(lambda: self._inner.lag(partition))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return nothing of these partitions (of all, if none are named) until they are resumed."""
+        """Stop returning records of these partitions, or of all, until they are resumed."""
         self._wait(self._inner.pause, *partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Return records of these partitions (of all, if none are named) again."""
+        """Return records of these partitions, or of all, again."""
         self._wait(self._inner.resume, *partitions)
 
     def paused(self) -> list[TopicPartition]:
@@ -90,7 +91,7 @@ class SyncConsumerCalls(SyncClient):
         return self._ask(self._inner.paused)
 
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the first offset that each partition still has."""
+        """Return the first existing offset of each partition."""
         return self._wait(self._inner.beginning_offsets, partitions)
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
@@ -100,6 +101,6 @@ class SyncConsumerCalls(SyncClient):
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, int | None]:
-        """Return the offset of the first record at or after a time (in milliseconds) in each partition; None where
-        there is none."""
+        """Return the offset of each partition's first record at or after its time (in milliseconds), or None if there
+        is no such record."""
         return self._wait(self._inner.offsets_for_times, times)

@@ -1,1 +1,1 @@
-"""Membership of a group: heartbeats, assignment, committed offsets."""
+"""Group membership: heartbeats, assignment, committed offsets."""

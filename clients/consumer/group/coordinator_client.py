@@ -1,4 +1,4 @@
-"""A client's way to the coordinator of a group: found by asking any broker, followed when it moves."""
+"""A client's access to a group's coordinator: asks any broker to find it, and follows it when it moves."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -20,12 +20,12 @@ T = TypeVar("T")
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
 
-# Others change nothing where there never was a group: GroupNotFound.
+# Methods that may create a group. All others get GroupNotFound if the cluster never had one.
 _MAKE_GROUPS = (COMMIT_OFFSETS, GROUP_HEARTBEAT)
 
 
 class GroupCoordinator:
-    """Of `group`."""
+    """Calls the coordinator of `group`."""
 
     def __init__(self, cluster: ClusterClient, group: str) -> None:
         self.group = group
@@ -34,13 +34,13 @@ class GroupCoordinator:
         self._leader_epoch = -1
 
     async def call(self, method: str, request: Message, response_type: type[R]) -> R:
-        """The coordinator's answer. It is asked again while that can help: how long is up to the caller."""
+        """Return the coordinator's answer. Retry on retriable errors; the caller bounds the time."""
         return await self._insist(lambda: self.call_once(method, request, response_type))
 
     async def call_for_group(
         self, method: str, request: Message, response_type: type[R], said_of_group: Callable[[R], Result]
     ) -> Result:
-        """The same where an answer has an error for each group that was asked for: what is said of this one."""
+        """Like `call`, for an answer with a result or error per group: return this group's result."""
 
         async def ask() -> Result:
             answer = await self.call_once(method, request, response_type)
@@ -61,7 +61,7 @@ class GroupCoordinator:
     async def call_once(
         self, method: str, request: Message, response_type: type[R], attempt_ms: int | None = None
     ) -> R:
-        """The same, without asking again; but the next call may ask another."""
+        """Like `call`, without retries. After an error, the next call may go to another broker."""
         address = await self.find(existing_only=method not in _MAKE_GROUPS)
         try:
             return await self._cluster.call_address(address, method, request, response_type, attempt_ms)
@@ -73,13 +73,13 @@ class GroupCoordinator:
             raise
 
     def _heed(self, error: LograftError) -> None:
-        """Another may be the one to ask."""
+        """Forget the coordinator after an error that may mean it moved, or follow the hint in it."""
         if error.retriable and not isinstance(error, Loading):
             self._address = self._hinted(error)
 
     async def find(self, *, existing_only: bool = False) -> str:
-        """Return its address. How long to look for it is up to the caller. `GroupNotFound` with `existing_only`, if the
-        cluster has never had a group; otherwise the cluster creates what groups need."""
+        """Return the coordinator's address; the caller bounds the time. With `existing_only`, raise `GroupNotFound` if
+        the cluster never had a group; otherwise the cluster creates the offsets topic."""
         return self._address or await self._find(existing_only)
 
     async def _find(self, existing_only: bool) -> str:
@@ -93,7 +93,7 @@ class GroupCoordinator:
         return answer.address
 
     def _hinted(self, error: LograftError) -> str | None:
-        """Who coordinates the group according to one that does not, if that is news."""
+        """Return the coordinator's address from a `NotCoordinator` error, if it is newer than the known one."""
         if not isinstance(error, NotCoordinator) or error.leader_address is None or error.leader_epoch is None:
             return None
         if error.leader_epoch <= self._leader_epoch:

@@ -1,4 +1,4 @@
-"""Keeps a member in its group: says what the member has to say, and tells it what the coordinator answers."""
+"""Keeps a member in its group: sends the member's heartbeats and hands it the coordinator's answers."""
 
 import asyncio
 import contextlib
@@ -16,12 +16,12 @@ from lograft.runtime.tasks.cancellation import until_first_ends
 
 log = get_logger(__name__)
 
-_ATTEMPTS_A_SESSION = 8  # to get an answer that is due at once
+_ATTEMPTS_A_SESSION = 8  # for a heartbeat that asks for an immediate answer
 
 
 @dataclass(frozen=True, slots=True)
 class MemberIdentity:
-    """What a member says of itself, the same each time."""
+    """The constant part of a member's heartbeats."""
 
     instance_id: str
     assignor: str
@@ -32,8 +32,8 @@ class MemberIdentity:
 
 
 class GroupHeartbeat:
-    """Call `wake` whenever the member has changed. `on_change` is called when the coordinator, or time, has changed it.
-    `names`: of the topics that were assigned, by id, as far as they were told."""
+    """Call `wake` after every change of the member. It calls `on_change` when an answer or a timeout changed the
+    member. `names`: the names of assigned topics by id, as far as the coordinator sent them."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class GroupHeartbeat:
         self._woken = asyncio.Event()
         self._is_urgent = False
         self._sent = 0  # beats
-        self._heard = 0  # of these: the latest that was answered, or refused
-        self._news = asyncio.Event()  # set when one is, or there is nobody to be heard; then another takes its place
+        self._heard = 0  # the number of the latest beat that was answered or refused
+        self._news = asyncio.Event()  # set, and replaced by a new one, after every answer, refusal and loss
 
     def wake(self) -> None:
         self._woken.set()
 
     async def confirm(self) -> None:
-        """Return when the coordinator has answered a beat that is sent from now on, or the member is out."""
+        """Wait until the coordinator answers a beat sent from now on, or the member leaves the group."""
         number = self._sent + 1
         self._is_urgent = True
         self._woken.set()
@@ -67,12 +67,12 @@ class GroupHeartbeat:
             await self._news.wait()
 
     async def said_farewell(self) -> None:
-        """Return when there is nothing left to say."""
+        """Wait until the last beat, which leaves the group, was answered or refused."""
         while self._member.beat is not None:
             await self._news.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Send heartbeats until cancelled."""
         wait = self._coordinator.retry_wait()
         while True:
             self._woken.clear()
@@ -87,7 +87,7 @@ class GroupHeartbeat:
             except LograftError as error:
                 self._refused(beat, error)
                 if error.retriable:
-                    self._is_urgent = True  # whether anybody is there is to be known soon
+                    self._is_urgent = True  # find out quickly whether a coordinator is reachable
                     await self._clock.sleep_ms(wait.next_ms())
 
     def _tick(self) -> None:
@@ -113,7 +113,7 @@ class GroupHeartbeat:
     # -- one beat
 
     async def _say(self, beat: Beat) -> None:
-        """Until it is answered, or there is something else to say."""
+        """Send the beat, and wait until it is answered or outdated."""
         self._sent += 1
         await until_first_ends(self._call(beat, self._sent), self._outdated(beat))
 
@@ -124,7 +124,7 @@ class GroupHeartbeat:
             GROUP_HEARTBEAT, self._request(beat), pb.GroupHeartbeatResponse, attempt_ms
         )
         if not _same(self._member.beat, beat):
-            return  # the answer is to what is not so any more
+            return  # the member has changed since this beat
         self._member.answered(beat, self._read(answer), sent_ms)
         self._heard = number
         self._tell()
@@ -180,5 +180,5 @@ class GroupHeartbeat:
 
 
 def _same(beat: Beat | None, other: Beat) -> bool:
-    """Whether they say the same, however long each waits for an answer."""
+    """Return True if the beats are equal except for `max_wait_ms`."""
     return beat is not None and replace(beat, max_wait_ms=other.max_wait_ms) == other

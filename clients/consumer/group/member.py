@@ -1,14 +1,14 @@
-"""A member of a consumer group: what it says to the coordinator, what it may read, and when it must stop. Pure.
+"""A member of a consumer group: its heartbeats, the partitions it may read, and when it must stop. Pure.
 
-Three sets of partitions, each within the next:
+A member has three sets of partitions:
 
-- `assigned`: what the coordinator's latest answer lets it read.
-- `taken`: what the application reads. It takes what is assigned, and gives up what no longer is, when it polls.
-- `owned`: both together. That is what the coordinator is told; so nobody else gets a partition that is read here, or
-  that may be any moment.
+- `assigned`: those that the coordinator's latest answer lets it read.
+- `taken`: those that the application reads. While polling, it takes assigned partitions and gives up revoked ones.
+- `owned`: the union of both. Heartbeats report it, so the coordinator assigns no partition to another member while this
+  one reads it or may start to at any moment.
 
-Partitions are lost when the coordinator may have given them to others already: it has put the member out, or has not
-been heard of for a session. They are not read from that moment on, and cannot be committed any more.
+Partitions are lost when the coordinator may already have reassigned them: it removed the member, or did not answer for
+a session timeout. From then on, the member no longer reads or commits them.
 """
 
 from collections.abc import Iterable
@@ -21,10 +21,10 @@ from lograft.clients.errors import FencedInstanceId, FencedMemberEpoch, LograftE
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 PAUSE_EPOCH = -2
-"""Of a static member, which will be back."""
+"""Sent by a static member that leaves and will return."""
 
-# An answer that does not come may have been due two beats after the last that counts was sent: what is left of the
-# session must do to find that out, and for another coordinator to take over (a broker's own session is 3 s).
+# A missing answer may be noticed only two beats after the last successful beat was sent. The rest of the session must
+# suffice to detect that, and for another coordinator to take over (a broker's own session is 3 s).
 _BEATS_A_SESSION = 5
 _SURE_OF_A_SESSION = 7 / 8
 
@@ -35,16 +35,16 @@ class GroupPartition(NamedTuple):
 
 
 class MemberState(Enum):
-    OUT = "out"  # subscribed to nothing
+    OUT = "out"  # no subscription
     JOINING = "joining"
     JOINED = "joined"
-    IDLE = "idle"  # the application does not poll: out of the group until it does
-    FAILED = "failed"  # for good; poll says why
+    IDLE = "idle"  # left the group because the application does not poll; rejoins when it does
+    FAILED = "failed"  # permanently; poll raises the reason
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """`is_static`: it has an instance id, and its place is kept for it for a session."""
+    """`is_static`: it has an instance id, so its assignment is kept for a session timeout after it leaves."""
 
     session_timeout_ms: int = 10_000
     max_poll_interval_ms: int = 300_000
@@ -53,8 +53,7 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a member says. The coordinator answers when it has something else to tell, at the latest after
-    `max_wait_ms`."""
+    """A heartbeat. The coordinator answers when the assignment changes, at the latest after `max_wait_ms`."""
 
     epoch: int
     topics: tuple[str, ...] = ()
@@ -75,11 +74,11 @@ class BeatAnswer:
 
 
 class GroupMember:
-    """`generation` grows whenever partitions are lost: what was begun before then counts for nothing. `lost`: what the
-    application has not been told of yet. `failure`: why the state is FAILED.
+    """`generation` rises whenever partitions are lost, which invalidates all earlier work. `lost`: lost partitions not
+    yet reported to the application. `failure`: why the state is FAILED.
 
-    `name` is what no other has. The id under which it is a member is another each time it joins: whatever was said
-    before, and arrives late, does not concern it any more.
+    `name` is unique. The member id changes each time it joins, so requests from an earlier membership that arrive late
+    do not affect the current one.
     """
 
     def __init__(self, settings: MemberSettings, name: str = "member") -> None:
@@ -95,19 +94,19 @@ class GroupMember:
         self.taken: dict[GroupPartition, None] = {}
         self.lost: dict[GroupPartition, None] = {}
         self.failure: LograftError | None = None
-        self._giving_up: dict[GroupPartition, None] = {}  # of `taken`: the application has been told
+        self._giving_up: dict[GroupPartition, None] = {}  # the part of `taken` already revoked in the application
         self._farewell: Beat | None = None
         self._interval_ms = settings.session_timeout_ms // _BEATS_A_SESSION
-        self._said: Beat | None = None  # and was answered, and there was nothing new
+        self._said: Beat | None = None  # the last answered beat
         self._said_ms = 0.0
         self._session_over_ms = float("inf")
         self._poll_due_ms = float("inf")
-        self._is_in_doubt = False  # whether it is still a member
+        self._is_in_doubt = False  # the coordinator may have removed it
 
     # -- the application
 
     def subscribe(self, topics: Iterable[str], now_ms: float) -> None:
-        """Be a member for these topics, and no others."""
+        """Subscribe to exactly these topics; join if not in the group."""
         self.topics = tuple(dict.fromkeys(topics))
         if self.state in (MemberState.OUT, MemberState.FAILED):
             self.failure = None
@@ -115,7 +114,7 @@ class GroupMember:
             self._polled(now_ms)
 
     def unsubscribe(self) -> None:
-        """Leave. Whatever is still taken is not the application's any more, and it is not told."""
+        """Leave the group. The application loses all partitions without a notification."""
         was_in_group = self.is_in_group
         self._forget_partitions()
         self.lost = {}
@@ -126,7 +125,7 @@ class GroupMember:
             self._leave()
 
     def poll_began(self, now_ms: float) -> None:
-        """The application asks for records: it is alive. It may wait as long as it likes."""
+        """The application polls, so it is alive. The poll interval does not run while it waits."""
         self.tick(now_ms)
         self._poll_due_ms = float("inf")
         if self.state is MemberState.IDLE:
@@ -142,7 +141,7 @@ class GroupMember:
 
     @property
     def to_take(self) -> list[GroupPartition]:
-        """What the application may begin to read."""
+        """The partitions that the application may begin to read."""
         return [each for each in self.assigned if each not in self.taken]
 
     def took(self, partitions: Iterable[GroupPartition]) -> None:
@@ -152,28 +151,28 @@ class GroupMember:
 
     @property
     def to_give_up(self) -> list[GroupPartition]:
-        """What the application must stop reading, and has not begun to."""
+        """The revoked partitions that the application still reads."""
         return [each for each in self.taken if each not in self.assigned and each not in self._giving_up]
 
     def giving_up(self, partitions: Iterable[GroupPartition]) -> None:
-        """They are not read any more, but may still be committed."""
+        """The application no longer reads these, but may still commit them."""
         for partition in partitions:
             assert partition in self.taken
             self._giving_up[partition] = None
 
     def gave_up(self, partitions: Iterable[GroupPartition], generation: int) -> None:
-        """Others may have them. `generation`: when that began."""
+        """Release these for other members. `generation`: the generation in which giving up began."""
         if generation != self.generation:
             return
         for partition in partitions:
             assert partition in self._giving_up
             del self._giving_up[partition], self.taken[partition]
-            # It may have been assigned anew meanwhile; then it is taken anew.
+            # It may have been assigned again meanwhile; then it stays owned and is taken again.
             if partition not in self.assigned:
                 del self.owned[partition]
 
     def told_lost(self) -> list[GroupPartition]:
-        """What the application is told of now."""
+        """Return the lost partitions to report to the application, once."""
         lost, self.lost = list(self.lost), {}
         return lost
 
@@ -184,7 +183,7 @@ class GroupMember:
 
     @property
     def beat(self) -> Beat | None:
-        """What there is to say. A call that says anything else is of no use any more."""
+        """The beat that describes the current state. A call with a different beat is outdated."""
         if self._farewell is not None:
             return self._farewell
         if not self.is_in_group:
@@ -196,15 +195,15 @@ class GroupMember:
         return f"{self._name}-{self._joins}"
 
     def next_beat(self, now_ms: float) -> Beat | None:
-        """What to say now; None: nothing before `due_ms`, unless something changes."""
+        """Return the beat to send now, or None if none is due before `due_ms` unless the member changes."""
         beat = self.beat
-        # A coordinator that had nothing new to tell, and did not wait, is not asked without end.
+        # Do not send in a tight loop if the coordinator answers at once with no change.
         if beat is not None and beat == self._said and now_ms < self._said_ms + self._interval_ms:
             return None
         return beat
 
     def answered(self, beat: Beat, answer: BeatAnswer, sent_ms: float) -> None:
-        """To the latest beat, which was sent at that time."""
+        """Apply the answer to the latest beat, which was sent at `sent_ms`."""
         if beat.is_farewell:
             self._farewell = None
             return
@@ -216,16 +215,16 @@ class GroupMember:
         self.epoch = answer.epoch
         longest_ms = self._settings.session_timeout_ms // _BEATS_A_SESSION
         self._interval_ms = max(min(answer.heartbeat_interval_ms or longest_ms, longest_ms), 1)
-        # The coordinator's session began later than that, and is longer even if its clock runs fast: when ours is over,
-        # theirs is not yet.
+        # The coordinator's session begins later than `sent_ms`, and is longer even if its clock runs fast, so the
+        # member's session always ends before the coordinator's.
         self._session_over_ms = sent_ms + self._settings.session_timeout_ms * _SURE_OF_A_SESSION
         self._said, self._said_ms = beat, sent_ms
         self.assigned = dict.fromkeys(answer.assigned)
-        # From now on they may be read, so they are ours; and what was never read needs no giving up.
+        # Assigned partitions may be read from now on, so they are owned; those never taken need not be given up.
         self.owned = {**dict.fromkeys(self.taken), **self.assigned}
 
     def refused(self, beat: Beat, error: LograftError) -> None:
-        """The coordinator did not take the latest beat. Whatever may be otherwise the next time changes nothing."""
+        """Apply the refusal of the latest beat. A retriable error changes nothing."""
         if beat.is_farewell:
             if not error.retriable:
                 self._farewell = None
@@ -237,7 +236,7 @@ class GroupMember:
         elif not error.retriable:
             self._lose()
             self.state, self.failure = MemberState.FAILED, error
-            # Whoever has our name now must not be thrown out by our leaving.
+            # If another process uses our instance id now, leaving must not remove it.
             self._farewell = None
             if not isinstance(error, FencedInstanceId):
                 self._leave()
@@ -246,7 +245,7 @@ class GroupMember:
 
     @property
     def due_ms(self) -> float:
-        """When to look again at the latest: `tick`, then `next_beat`."""
+        """When to call `tick` and `next_beat` again at the latest."""
         return min(self.over_ms, self._beat_due_ms)
 
     @property
@@ -255,13 +254,13 @@ class GroupMember:
 
     @property
     def over_ms(self) -> float:
-        """When the partitions are lost, unless the coordinator is heard of, or the application polls, before."""
+        """When the partitions are lost unless the coordinator answers, or the application polls, before that."""
         return min(self._session_over_ms, self._poll_due_ms)
 
     def tick(self, now_ms: float) -> None:
         if now_ms >= self._session_over_ms:
-            # Whether it is put out by now, or another has taken its place, only the coordinator knows. So it goes on,
-            # reading nothing any more, until it hears that.
+            # Only the coordinator knows whether the member was removed or replaced. Stop reading, but keep sending
+            # heartbeats until it answers.
             self._lose()
             self._is_in_doubt = True
         if now_ms >= self._poll_due_ms:
@@ -275,11 +274,11 @@ class GroupMember:
 
     @property
     def is_in_group(self) -> bool:
-        """Or about to be."""
+        """True if the member is in the group or joining it."""
         return self.state in (MemberState.JOINING, MemberState.JOINED)
 
     def _begin_anew(self) -> None:
-        """As another member. What was said as this one, and arrives yet, must not be taken for what that one says."""
+        """Rejoin under a new member id, so that late requests of this membership cannot be mistaken for the next's."""
         self._lose()
         self._leave()
         self._join()
@@ -296,7 +295,7 @@ class GroupMember:
         self._farewell = Beat(epoch, member_id=self.member_id)
 
     def _lose(self) -> None:
-        """Others may have the partitions by now."""
+        """Drop all partitions, because other members may already have them."""
         self.lost |= {each: None for each in self.taken if each not in self._giving_up}
         self._forget_partitions()
 

@@ -1,4 +1,4 @@
-"""A group's committed offsets: fetched from its coordinator, and committed in the order of the requests."""
+"""A group's committed offsets: fetches them from its coordinator, and commits in the order of the requests."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -39,11 +39,11 @@ _REMEDY = (
 
 
 class Committer(Protocol):
-    """As whom offsets are committed. `generation` is another once partitions were lost."""
+    """The member in whose name offsets are committed. `generation` changes when partitions are lost."""
 
     @property
     def member_id(self) -> str:
-        """Empty: not as a member."""
+        """The member id; empty to commit as a non-member."""
         ...
 
     @property
@@ -53,13 +53,13 @@ class Committer(Protocol):
     def generation(self) -> int: ...
 
     async def confirm(self) -> None:
-        """Return once the coordinator has said whether this is still a member, and in which epoch."""
+        """Wait until the coordinator has confirmed the membership and its epoch, or ended it."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """`topic_ids`: of those partitions of which they are known. `is_in_doubt`: an attempt was not answered."""
+    """`topic_ids`: the known topic ids by partition. `is_in_doubt`: an attempt was not answered."""
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     topic_ids: Mapping[TopicPartition, bytes]
@@ -69,7 +69,7 @@ class _Commit:
 
 
 class GroupOffsets:
-    """`run` has to be running for commits to be carried out."""
+    """Commits are carried out while `run` is running."""
 
     def __init__(
         self, cluster: ClusterClient, coordinator: GroupCoordinator, committer: Committer, timeout_ms: int
@@ -78,17 +78,17 @@ class GroupOffsets:
         self._coordinator = coordinator
         self._committer = committer
         self._timeout_ms = timeout_ms
-        self._highest: dict[GroupPartition, int] = {}  # that is committed, or may be, as far as is known here
+        self._highest: dict[GroupPartition, int] = {}  # committed or possibly committed, as far as known
         self._waiting: list[_Commit] = []
         self._wanted = asyncio.Event()
 
-    # -- asking
+    # -- fetching
 
     async def fetch(
         self, partitions: Iterable[GroupPartition], *, as_member: bool
     ) -> dict[GroupPartition, OffsetAndMetadata]:
-        """What is committed of these; how long to ask is up to the caller. Who asks as a member, and is none any more,
-        is told so: what the next owner of a partition has committed is not for it."""
+        """Return the committed offsets of these partitions; the caller bounds the time. With `as_member`, raise if this
+        is no longer a member: it must not get offsets committed by a partition's next owner."""
         wanted = list(partitions)
         by_topic: dict[bytes, list[int]] = {}
         for topic_id, number in wanted:
@@ -107,19 +107,20 @@ class GroupOffsets:
         self._highest |= {each: found[each].offset if each in found else 0 for each in wanted}
         return found
 
-    # -- telling
+    # -- committing
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[TopicPartition, bytes]
     ) -> asyncio.Future[None]:
-        """After all that was asked for before. `CommitFailed` if others may have the partitions by then."""
+        """Commit after all earlier requests. The future fails with `CommitFailed` if other members may have the
+        partitions by then."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Commit(offsets, topic_ids, self._committer.generation, done))
         self._wanted.set()
         return done
 
     async def run(self) -> None:
-        """Commit, until cancelled. What waits together goes together."""
+        """Commit until cancelled. Waiting commits are sent in one request."""
         commits: list[_Commit] = []
         try:
             while True:
@@ -143,7 +144,7 @@ class GroupOffsets:
             _finish(commit, _why_refused(commit, refused))
 
     async def _send_all(self, commits: list[_Commit]) -> dict[TopicPartition, LograftError]:
-        """Whose offsets were not taken, and why."""
+        """Send the commits. Return the refused partitions and their errors."""
         keys: dict[TopicPartition, GroupPartition] = {}
         for commit in commits:
             for name in commit.offsets:
@@ -160,7 +161,7 @@ class GroupOffsets:
             try:
                 return await self._send(offsets, keys)
             except (UnknownMember, FencedMemberEpoch):
-                # Whether the partitions are lost, or only the epoch has grown meanwhile, the coordinator knows.
+                # Ask the coordinator whether the partitions are lost or only the epoch has advanced.
                 await self._committer.confirm()
                 raise TryAgain from None
             except LograftError as error:
@@ -172,7 +173,7 @@ class GroupOffsets:
         return await retrying(clock, self._coordinator.retry_wait(), on=is_worth_retrying)(attempt)
 
     def _is_in_time(self, commit: _Commit) -> bool:
-        """If it is not, whoever asked for it is told so."""
+        """Return True if no partitions were lost since the commit was requested; otherwise fail it."""
         if commit.generation == self._committer.generation:
             return True
         _finish(commit, commit_failed(commit.offsets, outcome_unknown=commit.is_in_doubt))
@@ -181,7 +182,8 @@ class GroupOffsets:
     async def _send(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], keys: Mapping[TopicPartition, GroupPartition]
     ) -> dict[TopicPartition, LograftError]:
-        """No await comes before the request is made: those to be committed are this member's, in its present life."""
+        """Send one commit request. There is no await before the request is built, so that it carries the membership for
+        which the commits were just checked."""
         request = pb.CommitOffsetsRequest(
             group=self._coordinator.group,
             member_id=self._committer.member_id,
@@ -201,8 +203,8 @@ class GroupOffsets:
         return refused
 
     def _may_be_lower(self, partition: GroupPartition, offset: int) -> bool:
-        """Only who has gone back says so: else what it committed long ago, and arrives late, would undo what it has
-        committed since."""
+        """Return True if the member moved back. Only then does the request allow lower offsets: otherwise a late
+        arrival of an old commit would undo newer ones."""
         return offset < self._highest.get(partition, MAX_INTEGER)
 
 
@@ -216,7 +218,7 @@ def _finish(commit: _Commit, error: LograftError | None) -> None:
 
 
 def _why_refused(commit: _Commit, refused: Mapping[TopicPartition, LograftError]) -> LograftError | None:
-    """What to say of its partitions that were not committed, if there are any."""
+    """Return the error for those of the commit's partitions that were refused, if any."""
     reasons = {name: refused[name] for name in commit.offsets if name in refused}
     not_owned = [name for name, error in reasons.items() if isinstance(error, PartitionNotOwned)]
     if not_owned:
@@ -225,7 +227,8 @@ def _why_refused(commit: _Commit, refused: Mapping[TopicPartition, LograftError]
 
 
 def commit_failed(names: Iterable[TopicPartition], *, outcome_unknown: bool = False) -> CommitFailed:
-    """For partitions that are another's, or may be. `outcome_unknown`: an attempt may have been taken before that."""
+    """Return the error for partitions that another member has or may have. `outcome_unknown`: an earlier attempt may
+    have committed them."""
     listed = ", ".join(f"{name.topic}-{name.partition}" for name in sorted(names))
     return CommitFailed(
         f"{listed or 'what was read'} may be read by another member of the group by now: {_REMEDY}",
@@ -252,7 +255,7 @@ def read_committed(committed: pb.FetchOffsetsResponse.Committed) -> OffsetAndMet
 
 
 def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """`InvalidArgument` for what cannot be committed."""
+    """Convert offsets given by the user. Raise `InvalidArgument` for those that cannot be committed."""
     return {partition_name(partition): _checked(given) for partition, given in offsets.items()}
 
 

@@ -1,4 +1,4 @@
-"""The interface of a listener to rebalances: which partitions a consumer gets, and which it gives up."""
+"""The interface of a rebalance listener, called when a consumer's partitions are assigned, revoked or lost."""
 
 from collections.abc import Awaitable
 from typing import Protocol
@@ -7,19 +7,21 @@ from lograft.clients.types import TopicPartition
 
 
 class RebalanceListener(Protocol):
-    """Give one to `subscribe`; derive from this, and say what matters. All of it is called inside `poll` (and
-    `unsubscribe` and `close`), by whoever polls, and may commit, seek and ask for positions. For asyncio, the methods
-    may be coroutines. What they raise comes out of `poll`; partitions come and go all the same.
+    """Derive from this class, override the methods you need, and pass an instance to `subscribe`. The consumer calls
+    them inside `poll`, `unsubscribe` and `close`, on the caller's thread; they may commit, seek and ask for positions.
+    For asyncio, they may be coroutines. `poll` raises their exceptions, after the rebalance step took effect.
     """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These are read from now on, beside what was before. Nothing of them was given yet."""
+        """These partitions were added to the assignment. None of their records has been returned yet."""
         return None
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These have to be given up. Nothing more of them is given; this is the last moment to commit."""
+        """These partitions are being revoked. No more of their records are returned; this is the last chance to
+        commit."""
         return None
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These are gone already: others may read them. Nothing of them can be committed."""
+        """These partitions are already lost: other members may read them, and their offsets can no longer be
+        committed."""
         return self.on_partitions_revoked(partitions)

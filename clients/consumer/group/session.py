@@ -1,7 +1,7 @@
-"""A consumer's part in its group: it joins, reads what it is assigned, gives up what it must, and commits.
+"""A consumer's membership in its group: joins, takes assigned partitions, gives up revoked ones, and commits.
 
-What the application has to know of happens while it polls: `ready`. All else happens meanwhile: heartbeats, commits,
-and finding out where to begin in partitions that are new.
+Everything that involves the application happens while it polls. The rest happens in the background: heartbeats,
+commits, and looking up the positions at which to begin in new partitions.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 Called = Callable[[Callable[[list[TopicPartition]], Any], list[TopicPartition]], Awaitable[None]]
-"""How a method of a listener is called."""
+"""Calls a method of a listener."""
 
 _RETRY_MS = 500
 _LOOK_MS = 1000
@@ -34,7 +34,7 @@ _LOOKS_A_POLL_INTERVAL = 3  # at least
 
 
 class GroupSession:
-    """Of `options.group`. A consumer that does not subscribe has one, too, for its commits."""
+    """The session of `options.group`. A consumer that does not subscribe has one, too, for its commits."""
 
     def __init__(
         self, cluster: ClusterClient, reader: PartitionReader, options: ConsumerOptions, call_listener: Called
@@ -65,16 +65,16 @@ class GroupSession:
         self._offsets = GroupOffsets(cluster, coordinator, self, options.request_timeout_ms)
         self._located: dict[GroupPartition, Position | None] = {}
         self._to_locate = asyncio.Event()
-        self._has_step = False  # there is something that the application has to be told when it polls
+        self._has_step = False  # the next poll has a rebalance step or a failure to handle
         self._is_polling = False
-        self._auto_commit_ms = 0.0  # when it was done last
+        self._auto_commit_ms = 0.0  # the time of the last one
         self._auto_committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._given: int | None = None  # what was given when that was looked at last, unless it was asked for since
+        self._given: int | None = None  # sum of positions at the last check; None after a poll
         cluster.listen(self._match_pattern)
         reader.is_interrupted = lambda: self._has_step
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Do the background work until cancelled."""
         self._auto_commit_ms = self._clock.monotonic_ms()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._heartbeat.run(), name="group-heartbeat")
@@ -82,7 +82,7 @@ class GroupSession:
             group.create_task(self._locate_all(), name="group-positions")
             group.create_task(self._keep_time(), name="group-time")
 
-    # -- as whom it commits
+    # -- Committer
 
     @property
     def member_id(self) -> str:
@@ -103,12 +103,12 @@ class GroupSession:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What it is subscribed to."""
+        """The subscribed topics."""
         return self._member.topics
 
     async def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None) -> None:
-        """Instead of what was before. How long to look for the cluster, and for a coordinator, is up to the caller."""
-        # Polling goes on without a coordinator; that there can be none at all is told here.
+        """Replace the subscription. The caller bounds the time to find the cluster and a coordinator."""
+        # Polling tolerates a missing coordinator, so report here if there can be none at all.
         await self._coordinator.find()
         if isinstance(topics, re.Pattern):
             await self._cluster.follow_all()
@@ -124,7 +124,7 @@ class GroupSession:
         self._heartbeat.wake()
 
     async def _learn(self, topic: str) -> None:
-        """One that is not there yet is read once it is."""
+        """Follow the topic. One that does not exist yet is read once it is created."""
         try:
             await self._cluster.topic(topic)
         except UnknownTopic as error:
@@ -134,7 +134,7 @@ class GroupSession:
         return [name for name in self._cluster.view.names() if pattern.fullmatch(name)]
 
     def _match_pattern(self) -> None:
-        """Topics may have come or gone."""
+        """Apply the pattern again, because topics may have been created or deleted."""
         if self._pattern is None:
             return
         names = self._matching(self._pattern)
@@ -143,7 +143,7 @@ class GroupSession:
             self._heartbeat.wake()
 
     async def unsubscribe(self) -> None:
-        """Give all up, and leave. Waits until that is heard: how long is up to the caller."""
+        """Give up all partitions, leave the group, and wait until the coordinator knows; the caller bounds the time."""
         try:
             await self._tell_lost()
             names = self._names(self._member.taken)
@@ -161,14 +161,15 @@ class GroupSession:
         await self._heartbeat.said_farewell()
 
     async def close(self) -> None:
-        """Commit, if that is done by itself, and leave."""
+        """Commit if `auto_commit` is set, and leave."""
         if self.is_subscribed:
             await self.unsubscribe()
         else:
             await self._commit_last()
 
     async def _commit_last(self) -> None:
-        """What the application has asked for is done before this returns, even if nothing is done by itself."""
+        """Commit positions if `auto_commit` is set. In any case, wait for the commits that the application requested
+        before."""
         try:
             offsets, topic_ids = self._positions() if self._options.auto_commit else ({}, {})
             await self._offsets.commit(offsets, topic_ids)
@@ -178,12 +179,12 @@ class GroupSession:
     # -- polling
 
     async def polled(self) -> None:
-        """The application asks for records, and may have some at hand. What has to be done before is done."""
+        """Handle a poll that may be served from buffered records: do the pending rebalance step first."""
         await self.poll(0, _nothing)
 
     async def poll(self, timeout: float | None, wait: Callable[[float | None], Awaitable[list[T]]]) -> list[T]:
-        """What `wait` gets in so many seconds, which gives nothing when it is interrupted. What has to be done before
-        that is done first."""
+        """Do the pending rebalance step, then return the result of `wait` within `timeout` seconds. Repeat if another
+        step interrupts `wait`, which then returns nothing."""
         began_ms = self._clock.monotonic_ms()
         self._poll_began(began_ms)
         try:
@@ -211,7 +212,8 @@ class GroupSession:
         self._auto_commit(now_ms)
 
     async def _settle(self) -> None:
-        """Tell the application what has come and gone. Whatever its listener raises, that is so."""
+        """Report lost, revoked and assigned partitions to the application. An exception of its listener does not undo
+        the change. Raise the member's failure, if any."""
         try:
             await self._tell_lost()
             revoked = self._member.to_give_up
@@ -250,7 +252,7 @@ class GroupSession:
             self._member.gave_up(revoked, generation)
             self._heartbeat.wake()
 
-        # Even if there is nothing to commit: what the application has asked for is done before.
+        # Even an empty commit waits for the commits that the application requested before.
         self._offsets.commit(offsets, topic_ids).add_done_callback(given_up)
 
     async def _take(self, taken: list[GroupPartition]) -> None:
@@ -271,10 +273,11 @@ class GroupSession:
     def _names(self, partitions: Iterable[GroupPartition]) -> list[TopicPartition]:
         return sorted(map(self._name, partitions))
 
-    # -- what changes meanwhile
+    # -- changes in the background
 
     def _look(self) -> None:
-        """The member has changed: what is not its any more is not read from now on."""
+        """React to a change of the member: stop reading partitions it no longer has, and interrupt a waiting poll if
+        there is a step to handle."""
         member = self._member
         if self.is_subscribed:
             gone = [
@@ -294,12 +297,12 @@ class GroupSession:
             or any(each in self._located for each in member.to_take)
         )
         if self._has_step:
-            # Whoever still has records at hand asks for more, instead of taking them: then it is told.
+            # Recall buffered records, so that the application polls and gets to handle the step.
             self._reader.recall()
             self._reader.tell()
 
     async def _locate_all(self) -> None:
-        """Find out where to begin in what may be taken."""
+        """Look up the start positions of partitions that may be taken, until cancelled."""
         while True:
             await self._to_locate.wait()
             self._to_locate.clear()
@@ -322,14 +325,14 @@ class GroupSession:
             return
         committed = await self._offsets.fetch(known, as_member=True)
         if generation != self._member.generation:
-            return  # it may have been read, and committed, by another since
+            return  # another member may have read and committed since
         for partition in known:
             found = committed.get(partition)
             self._located[partition] = None if found is None else Position(found.offset, found.leader_epoch)
         self._look()
 
     async def _is_known(self, partition: GroupPartition) -> bool:
-        """To this client, too: it may have heard of the topic later than the coordinator."""
+        """Return True if this client knows the partition, which it may learn later than the coordinator."""
         name = self._heartbeat.names.get(partition.topic_id)
         if name is None:
             return False
@@ -339,8 +342,9 @@ class GroupSession:
             return False
 
     async def _keep_time(self) -> None:
-        """Records that are at hand are taken without asking: who does so polls all the same. And when it is time to
-        commit what was given they are recalled, for only who asks for more is done with what it had."""
+        """Watch an application that consumes buffered records without calling the session: progress counts as polling.
+        When an auto-commit is due, recall the buffered records: the next poll shows that the application is done with
+        the previous records, so that they can be committed."""
         options = self._options
         every_ms = min(
             _LOOK_MS, options.max_poll_interval_ms // _LOOKS_A_POLL_INTERVAL, options.auto_commit_interval_ms
@@ -364,7 +368,7 @@ class GroupSession:
         return self._options.auto_commit and now_ms >= self._auto_commit_ms + self._options.auto_commit_interval_ms
 
     def _auto_commit(self, now_ms: float) -> None:
-        """All that was given before this poll."""
+        """Commit everything returned before this poll, if a commit is due."""
         if not self._is_commit_due(now_ms):
             return
         self._auto_commit_ms = now_ms
@@ -384,8 +388,8 @@ class GroupSession:
     def _with_epochs(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Add the leader epochs that the caller left out, where they are known. By its epoch the next member learns
-        that an unclean election cut the log below the offset; without one it would pass over what was written since."""
+        """Add missing leader epochs where known. By the epoch, the next member detects that an unclean election
+        truncated the log below the offset; without it, the member would skip records written since."""
         return {name: self._with_epoch(name, given) for name, given in offsets.items()}
 
     def _with_epoch(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
@@ -397,7 +401,7 @@ class GroupSession:
     def _positions(
         self, names: Iterable[TopicPartition] | None = None
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, bytes]]:
-        """Of these partitions, or of all that are read, and the ids of their topics."""
+        """Return the positions of these partitions, or of all assigned ones, and the ids of their topics."""
         positions = self._reader.positions()
         chosen = {name: positions[name] for name in names or positions if name in positions}
         return (
@@ -406,7 +410,8 @@ class GroupSession:
         )
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> asyncio.Future[None]:
-        """These, or all positions. What was asked for before is done before."""
+        """Commit these offsets, or all positions, after all earlier commits. Raise `CommitFailed` if partitions were
+        lost or are not this member's."""
         member = self._member
         if self.is_subscribed and member.lost:
             raise commit_failed(self._names(member.lost))
@@ -418,7 +423,7 @@ class GroupSession:
         return self._offsets.commit(positions if offsets is None else self._with_epochs(offsets), topic_ids)
 
     async def committed(self, topic_ids: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Of those partitions of which anything is. How long to ask is up to the caller."""
+        """Return the committed offsets of the partitions that have one; the caller bounds the time."""
         keys = {GroupPartition(topic_id, name.partition): name for name, topic_id in topic_ids.items()}
         found = await self._offsets.fetch(keys, as_member=False)
         return {keys[key]: offset for key, offset in found.items() if key in keys}

@@ -1,1 +1,1 @@
-"""Fetching: streams, credit, positions, decoded records."""
+"""Reading records: fetch streams, credit, positions, decoding."""

@@ -1,4 +1,4 @@
-"""The stream of records from one broker: subscribes partitions there, grants credit, hands on what comes."""
+"""The fetch stream from one broker: subscribes to partitions, grants credit, and delivers received batches."""
 
 import asyncio
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
-_MOST_AT_ONCE = 5000  # partitions in one request: brokers take no more than twice that
+_MOST_AT_ONCE = 5000  # partitions in one request: brokers accept at most twice that
 
 _DATA = pb.FetchResponse.DATA_FIELD_NUMBER
 _BATCHES = pb.FetchResponse.Data.BATCHES_FIELD_NUMBER
@@ -34,8 +34,8 @@ _BATCHES = pb.FetchResponse.Data.BATCHES_FIELD_NUMBER
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """`window_bytes`: what one broker may send ahead of what was taken. `partition_bytes`: of one partition at a
-    time. `rack`: where replicas are the nearest."""
+    """`window_bytes`: how much one broker may send ahead. `partition_bytes`: how much of one partition at a time.
+    `rack`: the consumer's rack."""
 
     window_bytes: int = 16 * 1024 * 1024
     partition_bytes: int = 1024 * 1024
@@ -45,7 +45,7 @@ class FetchSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subscription:
-    """A partition on this stream, as it was asked for: of no use once its generation is another."""
+    """A partition requested on this stream. Obsolete once the partition's generation has changed."""
 
     handle: int
     partition: FetchedPartition
@@ -59,23 +59,23 @@ class Subscription:
 
 
 class FetchListener(Protocol):
-    """Who is told what comes of subscriptions."""
+    """Notified of the results of subscriptions."""
 
     def arrived(self) -> None:
-        """Some partitions have more."""
+        """Some partitions received data."""
         ...
 
     def refused(self, subscription: Subscription, error: LograftError) -> None:
-        """It is gone: the broker does not serve the partition so, or no more."""
+        """The broker refused or ended the subscription, which is gone."""
         ...
 
     def stream_lost(self) -> None:
-        """All subscriptions are gone."""
+        """The stream broke, and all its subscriptions are gone."""
         ...
 
 
 class FetchStream:
-    """From `broker_id`."""
+    """The fetch stream from broker `broker_id`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class FetchStream:
         self._subscriptions: dict[int, Subscription] = {}
         self._to_add: dict[int, Subscription] = {}
         self._to_remove: list[int] = []
-        self._asked_ms: dict[int, float] = {}  # of those that were not answered yet
+        self._asked_ms: dict[int, float] = {}  # of subscriptions without a first answer, by handle
         self._handles = 0
         self._is_connected = False
         self._wanted = asyncio.Event()
@@ -105,7 +105,7 @@ class FetchStream:
     # -- for the fetcher
 
     def subscribe(self, partition: FetchedPartition, leader_epoch: int, *, from_follower: bool = False) -> Subscription:
-        """Ask for the partition from its `fetch_offset` on."""
+        """Request the partition from its `fetch_offset` on."""
         self._handles += 1
         subscription = Subscription(self._handles, partition, partition.generation, leader_epoch, from_follower)
         self._asked_ms[subscription.handle] = self._runtime.clock.monotonic_ms()
@@ -115,7 +115,7 @@ class FetchStream:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """What is still on its way is passed over."""
+        """End the subscription. Data still in flight is ignored."""
         if self._subscriptions.pop(subscription.handle, None) is None:
             return
         self._asked_ms.pop(subscription.handle, None)
@@ -131,14 +131,14 @@ class FetchStream:
         return subscription.handle in self._subscriptions
 
     def records_taken(self) -> None:
-        """There may be room for more."""
+        """Grant more credit if the application's progress has made room."""
         if self._is_connected:
             self._to_send.set()
 
     # -- the stream
 
     async def run(self) -> None:
-        """Receive, until cancelled."""
+        """Receive until cancelled, reconnecting as needed."""
         while True:
             await self._wanted.wait()
             try:
@@ -203,7 +203,7 @@ class FetchStream:
                 last_epoch=partition.fetch_epoch,
             )
 
-    # -- what comes
+    # -- receiving
 
     async def _receive_all(self, stream: Stream, silence: Silence) -> None:
         while (message := await stream.receive()) is not None:

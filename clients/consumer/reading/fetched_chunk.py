@@ -1,4 +1,4 @@
-"""Batches of a partition as they came from a broker, opened one after the other. Pure."""
+"""Received batches of a partition, opened one after the other. Pure."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
@@ -13,8 +13,7 @@ T = TypeVar("T")
 
 
 class Damaged(Exception):
-    """Records that cannot be read. The message says why, and if it can how to go on: behind `batch`, where that is
-    known."""
+    """Records that cannot be read. The message says why and, if `batch` is known, where to continue after it."""
 
     def __init__(self, message: str, batch: BatchHeader | None = None) -> None:
         super().__init__(message)
@@ -22,13 +21,13 @@ class Damaged(Exception):
 
 
 class NotAsStored(Damaged):
-    """Bytes that no broker has admitted: this copy was damaged on a disk, in memory or on its way. Another may have the
-    records, so they are never passed over."""
+    """The bytes are not those that a broker accepted: this copy was damaged on disk, in memory or in transit. Another
+    replica may have the records, so they are never skipped."""
 
 
 class FetchedChunk:
-    """What broker `source` sent in a leader's epoch, up to `next_offset`, on somebody's credit. `walked_epoch`: of the
-    last batch that was met, opened or not."""
+    """Batches that broker `source` sent in a leader's epoch, up to `next_offset`, which use `credit` until released.
+    `walked_epoch`: the leader epoch of the last batch reached, whether opened or skipped."""
 
     def __init__(self, batches: Bytes, next_offset: int, credit: FetchCredit, leader_epoch: int, source: int) -> None:
         self.next_offset = next_offset
@@ -38,7 +37,7 @@ class FetchedChunk:
         self._credit = credit
         self._batches: Iterator[tuple[int, BatchHeader]] = iterate_batches(batches)
         self._current: tuple[BatchHeader, memoryview] | None = None
-        self._arrow: Any = None  # of the current one
+        self._arrow: Any = None  # the current batch, decoded
         self.walked_epoch: int | None = None
 
     @property
@@ -46,12 +45,13 @@ class FetchedChunk:
         return len(self._view)
 
     def release(self) -> None:
-        """It is not held any more."""
+        """Return the credit of this chunk, which is no longer held."""
         self._credit.freed(len(self._view))
 
     def batch_at(self, position: int) -> tuple[BatchHeader, memoryview] | None:
-        """The one that has the next records from `position` on, all of it checked but for its records; it stays the
-        same until the position is behind it. None: there are none left. Control batches are not for users."""
+        """Return the batch with the next records from `position` on, or None if none are left. Its CRC and payload are
+        validated, but records are not decoded. It stays current until the position is past it. Skip control batches,
+        which users do not see."""
         while self._current is None or self._current[0].next_offset <= position:
             try:
                 start, header = next(self._batches)
@@ -65,8 +65,8 @@ class FetchedChunk:
         return self._current
 
     def arrow_at(self, position: int) -> tuple[BatchHeader, Any] | None:
-        """As `batch_at`, its records from `position` on as an Arrow RecordBatch, in the memory of the chunk if that can
-        be."""
+        """Like `batch_at`, with the records from `position` on as an Arrow RecordBatch, sharing the chunk's memory if
+        possible."""
         current = self.batch_at(position)
         if current is None:
             return None
@@ -87,7 +87,7 @@ class FetchedChunk:
         return self._view[start : start + header.total_bytes]
 
     def last_epoch(self) -> int | None:
-        """The leader epoch of the last batch, if there is one that can be read."""
+        """Return the leader epoch of the last batch, or None if there is none or a batch is damaged."""
         epoch = None
         try:
             for _, header in iterate_batches(self._view):
@@ -98,7 +98,8 @@ class FetchedChunk:
 
 
 def open_batch(header: BatchHeader, opened: Callable[[], T]) -> T:
-    """What `opened` makes of a batch. If it is damaged its end is known all the same: it can be passed over."""
+    """Return the result of `opened`. Raise `Damaged` with the header if the batch is invalid: its end is known, so it
+    can be skipped."""
     try:
         return opened()
     except InvalidBatch as error:

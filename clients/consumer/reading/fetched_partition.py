@@ -1,4 +1,4 @@
-"""What a consumer has of one partition: where it is, what came and is not handed out, what stands in its way. Pure."""
+"""A consumer's state of one partition: its position, received batches not yet returned, and its failure. Pure."""
 
 from bisect import bisect_left
 from collections import deque
@@ -16,11 +16,11 @@ from lograft.clients.types import TopicPartition
 from lograft.storage.batch.codec import BatchHeader, Columns, arrow_of, decode_columns
 
 MOST_REFETCHES = 6
-"""How often records that came damaged are fetched again, each time from another replica if there is one."""
+"""How often damaged records are fetched again, each time from another replica if there is one."""
 
 
 class Anchor(Enum):
-    """A position that only the broker knows."""
+    """A start position that only the broker can resolve."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -28,7 +28,7 @@ class Anchor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ago:
-    """Another one: the first record that is not older than so long; the end, if all are."""
+    """A start position: the first record at most this old, or the end if all are older."""
 
     duration_ms: int
 
@@ -39,13 +39,13 @@ _NONE = Columns([], [], [], [], [])
 
 
 class FetchedPartition:
-    """`where`: the next record that is given; None while that is not known, and `anchor` says how to find it out.
-    `fetch_offset`: from where on nothing has come yet. `failure`: nothing more comes until the consumer seeks.
-    `passed_over` is told of each batch that cannot be decoded, which is then left out; without, it becomes the failure.
-    A batch that is not as it was stored is fetched again: `refetches` says how often the next one was, and
-    `damaged_source` which broker sent it last.
-    `generation` grows with each seek, pause and refetch: what was asked for before is of no use. `leader_epoch`: of the
-    leader that sent what is given now. `decoded_records`: in all.
+    """`where`: the position of the next record to return; None while it is unknown, and `anchor` says how to look it
+    up. `fetch_offset`: the next offset to fetch. `failure`: the partition returns nothing more until the consumer
+    seeks. `passed_over` is called for each batch that cannot be decoded, which is then skipped; without it, such a
+    batch becomes the failure. A batch damaged since it was stored is fetched again: `refetches` counts the attempts for
+    the next batch, and `damaged_source` is the broker that sent it last.
+    `generation` rises with each seek, pause and refetch, which invalidates earlier requests. `leader_epoch`: that of
+    the leader that sent the records now being returned. `decoded_records`: the total.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class FetchedPartition:
         self.decoded_records = 0
         self.refetches = 0
         self.damaged_source = -1
-        self._run: RecordRun | None = None  # None: nobody knows where it is
-        self._chunks: deque[FetchedChunk] = deque()  # what follows it
-        self._reset: Start | None = None  # where it goes on once all that came is given
+        self._run: RecordRun | None = None  # None while the position is unknown
+        self._chunks: deque[FetchedChunk] = deque()  # received batches after the run
+        self._reset: Start | None = None  # where to continue once everything received was returned
         self._reset_is_forward = False
-        self._least_offset = 0  # that an anchor may stand for
+        self._least_offset = 0  # the lowest offset that an anchor may resolve to
 
-    # -- where it is
+    # -- position
 
     @property
     def where(self) -> Position | None:
@@ -85,19 +85,19 @@ class FetchedPartition:
         return None if self._run is None else self._run.position.offset
 
     def epoch_before(self, offset: int) -> int | None:
-        """Return the leader epoch of the last record before `offset`, if it was given lately; else None."""
+        """Return the leader epoch of the last record before `offset` if it was returned recently, else None."""
         return None if self._run is None else self._run.epoch_before(offset)
 
     @property
     def fetch_epoch(self) -> int | None:
-        """The leader epoch of the last record before `fetch_offset`, if it is known."""
+        """The leader epoch of the last record before `fetch_offset`, if known."""
         if self._chunks:
             return self._chunks[-1].last_epoch()
         return None if self._run is None else self._run.after.leader_epoch
 
     @property
     def lag(self) -> int | None:
-        """How many offsets it is behind, as far as is known."""
+        """How many offsets the position is behind the high watermark, if known."""
         if self._run is None or self.high_watermark is None:
             return None
         return max(0, self.high_watermark - self._run.position.offset)
@@ -107,25 +107,25 @@ class FetchedPartition:
         self._restart(position)
 
     def seek_anchor(self, anchor: Start) -> None:
-        """Go on at an offset that has to be found out first."""
+        """Continue at an offset that must be looked up first."""
         self.anchor = anchor
         self._restart(None)
 
     def found(self, offset: int) -> None:
-        """What the anchor stands for."""
+        """Continue at the offset that the anchor resolved to."""
         assert self.anchor is not None
         offset = max(offset, self._least_offset)
         self.anchor, self.fetch_offset, self._run = None, offset, self._nothing_at(Position(offset))
 
     def gone(self, reset: Start, *, is_below_start: bool) -> None:
-        """What follows is not there any more: go on at `reset`, once all that came is given. If the log begins further
-        on, never further back: another leader may come to lead meanwhile whose log begins earlier."""
+        """The offsets to fetch no longer exist: continue at `reset` once everything received was returned. If they are
+        below the log start, never move back: a new leader's log may begin earlier."""
         self._reset, self._reset_is_forward = reset, is_below_start
         self._reset_if_empty()
 
     def truncated(self, valid_end: int, *, may_go_back: bool) -> bool:
-        """The log does not have what came from `valid_end` on. Whether some of that was given: then it goes back there,
-        if it may; else that is its failure."""
+        """An unclean election truncated the log at `valid_end`. Return True if records from there on were already
+        returned: then go back to `valid_end` if `may_go_back`, else fail."""
         assert self._run is not None
         position = self._run.withdraw().position
         if position.offset <= valid_end:
@@ -147,9 +147,9 @@ class FetchedPartition:
             self._least_offset = least_offset
 
     def pause(self) -> None:
-        """Give nothing for now. What came is dropped, so that others have its room."""
+        """Return nothing for now. Drop received data, so that other partitions can use its credit."""
         self.is_paused = True
-        if self._run is not None:  # else nobody knows where to go on, and that stays so
+        if self._run is not None:  # else the position is unknown and stays so
             self._restart(self._run.withdraw().position)
 
     def resume(self) -> None:
@@ -165,7 +165,7 @@ class FetchedPartition:
         self._run = None if position is None else self._nothing_at(position)
 
     def drop(self) -> None:
-        """Give no more, and let go of what came."""
+        """Return nothing more, and release received data."""
         if self._run is not None:
             self._run.withdraw()
         self._drop_chunks()
@@ -179,7 +179,7 @@ class FetchedPartition:
     def wants_data(self) -> bool:
         return self._run is not None and not self.is_paused and self.failure is None and self._reset is None
 
-    # -- what comes in
+    # -- input
 
     def arrived(
         self,
@@ -190,7 +190,7 @@ class FetchedPartition:
         leader_epoch: int,
         source: int,
     ) -> None:
-        """Nothing twice, and nothing left out: they begin at `fetch_offset`, or before it."""
+        """Add received batches, which begin at or before `fetch_offset`. Ignore those already received."""
         if high_watermark is not None:
             self.high_watermark = high_watermark
         if next_offset <= self.fetch_offset:
@@ -201,27 +201,27 @@ class FetchedPartition:
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be something to give; or to be done about it, now that all is given."""
+        """True if there may be records to return, or a reset to carry out now that all are returned."""
         return bool(self._chunks) or self._reset is not None or (self._run is not None and self._run.left > 0)
 
-    # -- what goes out
+    # -- output
 
     def open_run(self, at_least: int) -> RecordRun | None:
-        """What is to be given next; None if there is nothing yet. Once all of it is given there is another one: of so
-        many records, or a few more, if there are, and all from the same leader. What cannot be had becomes the
-        `failure`."""
+        """Return the run of the next records, or None if there are none yet. Once all of its records are taken, open
+        another one of at least `at_least` received records, all from the same leader. Set `failure` if records cannot
+        be decoded."""
         while self._run is not None and not self._run.left and self._chunks:
             self._run = self._decode_some(self._run.position, at_least)
         self._reset_if_empty()
         return self._run if self._run is not None and self._run.left else None
 
     def recall(self) -> None:
-        """Whoever took `ready` gets no more of it; it is ready again."""
+        """Withdraw the current run: its holder gets no more records, and the rest becomes a new run."""
         if self._run is not None:
             self._run = self._run.withdraw()
 
     def give_back(self, run: RecordRun, index: int) -> None:
-        """What was taken of `run` from there on comes again, unless it was told since to be elsewhere."""
+        """Return the records of `run` from `index` on again, unless the position was changed since."""
         if self._run is not None and self._run.is_rest_of(run):
             self._run.give_back(index)
 
@@ -253,7 +253,7 @@ class FetchedPartition:
         return RecordRun(self.name, before, _joined(decoded), position, epochs)
 
     def take_arrow(self, limit: int) -> list[Any]:
-        """The next records, at most `limit`, as Arrow RecordBatches."""
+        """Return the next records, at most `limit`, as Arrow RecordBatches."""
         if self._run is None:
             return []
         batches: list[Any] = []
@@ -266,7 +266,7 @@ class FetchedPartition:
         return batches
 
     def _decode_arrow(self, position: Position, limit: int, into: list[Any]) -> Position:
-        """Where that leads."""
+        """Append RecordBatches to `into`. Return the position after them."""
         while limit and self._chunks:
             chunk = self._chunks[0]
             self.leader_epoch = chunk.leader_epoch
@@ -294,7 +294,7 @@ class FetchedPartition:
         return position
 
     def _end_chunk(self, position: Position) -> Position:
-        """Nothing of it is left: where it goes on."""
+        """Release the first chunk, which has no records left. Return the position after it."""
         chunk = self._chunks.popleft()
         chunk.release()
         epoch = position.leader_epoch if chunk.walked_epoch is None else chunk.walked_epoch
@@ -304,7 +304,7 @@ class FetchedPartition:
         return RecordRun(self.name, position, _NONE, position)
 
     def _behind(self, position: Position, error: Damaged) -> Position | None:
-        """Where it goes on if what is damaged is left out; None: it does not, for now or at all."""
+        """Return the position after a damaged batch if it is skipped; None if it is refetched or becomes a failure."""
         if isinstance(error, NotAsStored):
             self._fetch_again(position, error)
             return None
@@ -316,7 +316,7 @@ class FetchedPartition:
         return None
 
     def _fetch_again(self, position: Position, error: NotAsStored) -> None:
-        """From another replica, which may have what this one lost; so often and no more."""
+        """Fetch the records again, from another replica that may have them intact; fail after `MOST_REFETCHES`."""
         if self.refetches == MOST_REFETCHES:
             self._fail(
                 position,
@@ -338,7 +338,7 @@ class FetchedPartition:
 
 
 def _decode(header: BatchHeader, batch: memoryview, first: int) -> Columns:
-    """From offset `first` on."""
+    """Return the batch's records from offset `first` on."""
     columns = open_batch(header, lambda: decode_columns(batch))
     return columns if header.base_offset >= first else columns.part(bisect_left(columns.offsets, first))
 

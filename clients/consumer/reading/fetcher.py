@@ -1,4 +1,4 @@
-"""Brings a consumer the records of its partitions from the brokers that lead them, or from nearer followers."""
+"""Fetches the records of a consumer's partitions from their leaders, or from followers in its rack."""
 
 import asyncio
 import contextlib
@@ -20,20 +20,20 @@ log = get_logger(__name__)
 
 _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
-_RETRY_MS = 100  # a partition that was refused; sooner if another leader is heard of
+_RETRY_MS = 100  # after a partition was refused; sooner if there is a new leader
 _LOOK_EVERY_MS = 1000
-_LEADER_MS = 5000  # a follower that failed us is not tried again before, and each time it fails at once, twice as long
+_LEADER_MS = 5000  # how long to use the leader after a follower failed; doubles each time a follower fails at once
 _MOST_LEADER_MS = 300_000
-_DAMAGED_MS = 60_000  # a replica that gave damaged records is asked last for so long
+_DAMAGED_MS = 60_000  # how long a replica that sent damaged records is asked last
 _FIRST_REFETCH_MS = 50
-_LAST_REFETCH_MS = 1000  # all refetches together give a cluster the time to elect another leader
+_LAST_REFETCH_MS = 1000  # all refetches together give the cluster time to elect another leader
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """Where a partition is fetched from, if it is, and when it may be tried again; `from_leader_until_ms`: when a
-    follower may be, `from_leader_ms` after the last one failed, which was asked at `followed_ms`. `refetched`:
-    the generation of the last refetch that was seen to; `damaged`: when brokers last gave damaged records."""
+    """Where a partition is fetched from, if at all, and when to retry. `from_leader_until_ms`: when a follower may be
+    used again, `from_leader_ms` after the last follower failed, which was first asked at `followed_ms`. `refetched`:
+    the generation of the last refetch handled. `damaged`: by broker, when it last sent damaged records."""
 
     line: FetchStream | None = None
     subscription: Subscription | None = None
@@ -52,9 +52,8 @@ class _Place:
 
 
 class Fetcher:
-    """`partitions` are those to be fetched; call `wake` after any change to them. `news` is set whenever there may be
-    something to take, and then another takes its place. `reset`: where to go on when an offset is not there; None: that
-    is an error."""
+    """Fetches `partitions`; call `wake` after any change to them. `news` is set, and replaced by a new event, whenever
+    there may be something to take. `reset`: where to continue when an offset does not exist; None: fail."""
 
     def __init__(self, cluster: ClusterClient, settings: FetchSettings, reset: Start | None) -> None:
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
@@ -77,18 +76,18 @@ class Fetcher:
 
     @property
     def buffered_bytes(self) -> int:
-        """What came, and is not decoded yet."""
+        """The size of received data that is not decoded yet."""
         return sum(line.held_bytes for line in self._lines.values())
 
     def records_taken(self, partitions: Iterable[FetchedPartition]) -> None:
-        """Of these some were handed to the user: there may be room for more."""
+        """Records of these partitions were handed to the user, so there may be room for more."""
         for line in self._lines.values():
             line.records_taken()
         if any(partition.anchor is not None or partition.refetches for partition in partitions):
             self._woken.set()
 
     async def run(self) -> None:
-        """Fetch, until cancelled."""
+        """Fetch until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._find_positions(), name="find-positions")
             while True:
@@ -105,7 +104,7 @@ class Fetcher:
         self.news = asyncio.Event()
 
     def _dispatch(self, group: asyncio.TaskGroup) -> float:
-        """Subscribe what is to be fetched where it is led. When to look again at the latest."""
+        """Subscribe to each partition at its source. Return when to check again at the latest."""
         now_ms = self._clock.monotonic_ms()
         wake_ms: float = now_ms + _LOOK_EVERY_MS
         for gone in [each for each in self._places if self.partitions.get(each.name) is not each]:
@@ -118,7 +117,7 @@ class Fetcher:
         return wake_ms
 
     def _settle(self, partition: FetchedPartition, place: _Place, now_ms: float, group: asyncio.TaskGroup) -> float:
-        """See to it that the partition is fetched from where it should be. When to look at it again."""
+        """Make sure that the partition is fetched from the right replica. Return when to check it again."""
         leader = self._cluster.view.leader(partition.topic_id, partition.name.partition)
         if leader is None:
             partition.failure = UnknownTopicId(f"topic {partition.name.topic!r} was deleted")
@@ -133,7 +132,7 @@ class Fetcher:
             place.follower_failed(now_ms)
             source = None
         self._leave(place)
-        # Whoever refused it has heard of a newer epoch, or there is somebody else to ask: no reason to wait.
+        # Wait after a refusal, unless there is a newer leader epoch to ask in.
         if now_ms < place.retry_at_ms and leader.epoch <= place.refused_epoch:
             return place.retry_at_ms
         if source is not None:
@@ -143,9 +142,9 @@ class Fetcher:
         return float("inf")
 
     def _note_refetch(self, partition: FetchedPartition, place: _Place, epoch: int, now_ms: float) -> None:
-        """If what came is damaged, it is fetched again after a while, elsewhere if there is anywhere else.
+        """If damaged records arrived, schedule a refetch after a delay and remember the broker that sent them.
 
-        The partition may be fetched from another broker by now than the one that sent it.
+        That broker is not necessarily the one the partition is fetched from now.
         """
         if partition.refetches and partition.generation != place.refetched:
             topic, number = partition.name
@@ -161,7 +160,7 @@ class Fetcher:
             place.damaged.clear()
 
     def _follower(self, partition: FetchedPartition, place: _Place, now_ms: float) -> int | None:
-        """The one to fetch from; None: the leader."""
+        """Return the follower to fetch from, or None for the leader."""
         if now_ms < place.from_leader_until_ms:
             return None
         view, topic_id, number = self._cluster.view, partition.topic_id, partition.name.partition
@@ -169,7 +168,7 @@ class Fetcher:
         return intact_source(view, topic_id, number, near, place.damaged) if place.damaged else near
 
     def _was_lost(self, place: _Place) -> bool:
-        """Was it served by a follower, which refused it, or whose stream broke?"""
+        """Return True if a follower served the partition and refused it, or its stream broke."""
         line, subscription = place.line, place.subscription
         if line is None or subscription is None or not subscription.from_follower:
             return False
@@ -194,7 +193,7 @@ class Fetcher:
             group.create_task(line.run(), name=f"fetch-from-{broker_id}")
         return line
 
-    # -- what lines tell
+    # -- FetchListener
 
     def arrived(self) -> None:
         self.tell()
@@ -208,7 +207,7 @@ class Fetcher:
         if place is None:
             return
         if subscription.from_follower:
-            # Only the leader knows what is there: that is asked next.
+            # Only the leader knows which offsets exist, so ask it next.
             self._cluster.hinted(partition.topic_id, partition.name.partition, error)
         elif isinstance(error, LogTruncated) and error.valid_end is not None:
             self._truncated(partition, error.valid_end)
@@ -233,7 +232,7 @@ class Fetcher:
             log.warning("log_truncated", topic=topic, partition=number, position=position, valid_end=valid_end)
             self.figures.truncations += 1
 
-    # -- positions that only brokers know
+    # -- positions to look up
 
     async def _find_positions(self) -> None:
         wait = ExponentialWait(self._rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
@@ -255,7 +254,8 @@ class Fetcher:
 
 
 def near_follower(view: ClusterView, topic_id: bytes, partition: int, rack: str | None) -> int | None:
-    """Return an in-sync follower in the reader's rack, if the leader is not there. Partitions take turns."""
+    """Return an in-sync follower in the reader's rack, or None if the leader is there or none exists. Partitions are
+    spread over the rack's followers."""
     leader = view.leader(topic_id, partition)
     if rack is None or leader is None or leader.broker_id is None or view.racks.get(leader.broker_id) == rack:
         return None
@@ -270,9 +270,9 @@ def near_follower(view: ClusterView, topic_id: bytes, partition: int, rack: str 
 def intact_source(
     view: ClusterView, topic_id: bytes, partition: int, preferred: int | None, damaged: Mapping[int, float]
 ) -> int | None:
-    """Return the replica to read from after some gave damaged records: a follower in sync, or None for the leader.
-    Prefer one that gave none, else the one that gave them longest ago; of equals `preferred`, then the leader.
-    `damaged`: when brokers last gave such records."""
+    """Return the replica to read from after some sent damaged records: an in-sync follower, or None for the leader.
+    Choose one that sent none, else the one that did so longest ago; among equals `preferred`, then the leader.
+    `damaged`: by broker, when it last sent damaged records."""
     leader = view.leader(topic_id, partition)
     if leader is None or leader.broker_id is None:
         return None

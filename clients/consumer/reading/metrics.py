@@ -1,4 +1,4 @@
-"""What a consumer can say of itself. Pure."""
+"""A consumer's metrics. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from lograft.clients.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMetrics:
-    """Rates are of the last ten seconds. Records count when they are decoded, a moment before they are given; bytes are
-    those of batches as they came. `fetch_latency`: from asking a broker for a partition to its first answer; after that
-    it sends by itself. `buffered_bytes`: what came and is not decoded yet. `current_lag`: of each partition that is
-    assigned, as far as is known. `truncations`: how often what was given turned out to be lost by an unclean election.
-    `bad_batches`: those left out because of `on_bad_batch="skip"`.
+    """Rates cover the last ten seconds. Records count when decoded, shortly before they are returned; bytes are those
+    of received batches. `fetch_latency`: from subscribing to a partition at a broker until its first answer; later data
+    is pushed. `buffered_bytes`: received and not decoded yet. `current_lag`: of each assigned partition, if known.
+    `truncations`: how often returned records turned out to be lost by an unclean election. `bad_batches`: skipped
+    because of `on_bad_batch="skip"`.
     """
 
     assigned_partitions: int
@@ -29,7 +29,7 @@ class ConsumerMetrics:
 
 
 class FetchFigures:
-    """Counted where it happens."""
+    """Counters, updated where the events happen."""
 
     def __init__(self, now_ms: float) -> None:
         self.records = Rate(now_ms)

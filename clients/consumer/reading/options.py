@@ -1,4 +1,4 @@
-"""The options of a consumer, and their checks. Pure."""
+"""A consumer's options and their validation. Pure."""
 
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -16,7 +16,7 @@ _RESETS: dict[str, Anchor | None] = {"earliest": Anchor.EARLIEST, "latest": Anch
 ON_BAD_BATCH = ("raise", "skip")
 _MILLISECOND = timedelta(milliseconds=1)
 
-# What coordinators take.
+# The values that coordinators accept.
 ASSIGNORS = ("uniform", "range", "roundrobin")
 MAX_GROUP_NAME = 249
 SESSION_MS = (1000, 30 * 60_000)
@@ -29,7 +29,7 @@ BadBatchOption: TypeAlias = Literal["raise", "skip"]
 
 
 class ConsumerKeywords(TypedDict, total=False):
-    """The keyword arguments of a consumer; its docstring says what they mean."""
+    """The keyword arguments of a consumer, explained in its docstring."""
 
     group: str | None
     instance_id: str | None
@@ -53,7 +53,7 @@ class ConsumerKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """The checked options of a consumer; its docstring says what they mean."""
+    """The validated options of a consumer, explained in its docstring."""
 
     auto_offset_reset: ResetOption = "latest"
     key_deserializer: DeserializerOption = None
@@ -76,8 +76,8 @@ class ConsumerOptions:
 
     @classmethod
     def of(cls, given: ConsumerKeywords) -> Self:
-        """Check the keyword arguments of a consumer. Raise `TypeError` for an unknown one, `InvalidArgument` for a
-        value that is not possible."""
+        """Validate the keyword arguments of a consumer. Raise `TypeError` for an unknown one, `InvalidArgument` for an
+        invalid value."""
         check_names("Consumer", given, (each.name for each in fields(cls)))
         return cls(**given)
 
@@ -139,7 +139,7 @@ class ConsumerOptions:
 
 
 def poll_limit(given: int | None, default: int) -> int:
-    """How many records a poll may give."""
+    """Return the most records that a poll may return. Raise `InvalidArgument` for an invalid limit."""
     if given is None:
         return default
     if not isinstance(given, int) or given < 1:

@@ -1,4 +1,4 @@
-"""What a consumer reads: its partitions, where it is in each of them, and the records that came."""
+"""A consumer's assigned partitions, their positions, and their received records."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 class PartitionReader:
-    """`task` is the consumer's: whoever waits here is told when it does not run any more.
+    """`task` is the consumer's task: waiting methods raise when it no longer runs.
 
-    Partitions are added and removed one by one, by `assign` or as a group says; `add` and `remove` take effect at once,
-    and leave the others alone. `is_interrupted`: whether who waits
-    for records has something else to do first; call `tell` when that changes. `ignores_deleted`: that a topic is gone
-    is no failure; whoever gave its partitions takes them back.
+    `assign` or the group session adds and removes partitions one by one; `add` and `remove` take effect at once and do
+    not affect other partitions. `is_interrupted` returns True if a waiting poll must handle something else first; call
+    `tell` when that changes. `ignores_deleted`: a deleted topic is not a failure, because the group session will remove
+    its partitions.
     """
 
     def __init__(self, cluster: ClusterClient, options: ConsumerOptions, task: ClientTask) -> None:
@@ -40,22 +40,22 @@ class PartitionReader:
         )
         self._fetcher = Fetcher(cluster, settings, options.reset)
         self._is_woken = False
-        self._arrow_taken: list[tuple[FetchedPartition, int, Position]] = []  # their generations, and where they were
-        self._arrow_ticket: object = None  # for whom
+        self._arrow_taken: list[tuple[FetchedPartition, int, Position]] = []  # with generations and start positions
+        self._arrow_ticket: object = None  # of the call that took them
         self.is_interrupted: Callable[[], bool] = lambda: False
         self.ignores_deleted = False
 
     async def run(self) -> None:
-        """Fetch, until cancelled."""
+        """Fetch until cancelled."""
         await self._fetcher.run()
 
     def stop(self) -> None:
-        """Give nothing more."""
+        """Drop all partitions and wake waiting callers."""
         self.remove(*list(self.partitions))
         self.tell()
 
     def tell(self) -> None:
-        """Have those who wait look again."""
+        """Make waiting callers check again."""
         self._fetcher.tell()
 
     # -- partitions
@@ -65,8 +65,8 @@ class PartitionReader:
         return self._fetcher.partitions
 
     def add(self, name: TopicPartition, topic_id: bytes, start: Position | None = None) -> None:
-        """Read this one, too, from `start` on; None: from where `auto_offset_reset` says. One that is read already goes
-        on where it is, unless its topic is another one of the same name."""
+        """Add a partition, to read from `start` on; None: from where `auto_offset_reset` says. One that is already
+        assigned keeps its position, unless the topic was recreated under the same name."""
         before = self._fetcher.partitions.get(name)
         if before is not None and before.topic_id == topic_id:
             return
@@ -96,7 +96,7 @@ class PartitionReader:
             )
 
     def remove(self, *names: TopicPartition) -> None:
-        """From now on nothing of these is given. Ask for their positions before."""
+        """Remove these partitions and return no more of their records. Get their positions before calling this."""
         for name in names:
             partition = self._fetcher.partitions.pop(name, None)
             if partition is not None:
@@ -104,7 +104,7 @@ class PartitionReader:
         self._fetcher.wake()
 
     def assigned(self, partition: tuple[str, int]) -> FetchedPartition:
-        """`NotAssigned` if it is not."""
+        """Return the partition's state. Raise `NotAssigned` if it is not assigned."""
         name = partition_name(partition)
         assigned = self._fetcher.partitions.get(name)
         if assigned is None:
@@ -112,7 +112,7 @@ class PartitionReader:
         return assigned
 
     def chosen(self, partitions: Iterable[tuple[str, int]]) -> list[FetchedPartition]:
-        """These; all, if there are none."""
+        """Return these partitions, or all if none are given."""
         return [self.assigned(each) for each in partitions] or list(self._fetcher.partitions.values())
 
     def metrics(self) -> ConsumerMetrics:
@@ -134,8 +134,8 @@ class PartitionReader:
     # -- positions
 
     def positions(self) -> dict[TopicPartition, Position]:
-        """Return the positions of all partitions: everything returned, and nothing else, lies before. Leave out those
-        that only a broker knows."""
+        """Return the positions of all partitions, each just after the last returned record. Omit those that are not
+        known yet."""
         found = {name: partition.where for name, partition in self._fetcher.partitions.items()}
         return {name: position for name, position in found.items() if position is not None}
 
@@ -144,13 +144,13 @@ class PartitionReader:
         self._fetcher.wake()
 
     def seek_anchor(self, partitions: Iterable[tuple[str, int]], anchor: Start) -> None:
-        """Continue where only brokers know; in all partitions, if none are named."""
+        """Continue at a position to look up, in these partitions or in all."""
         for partition in self.chosen(partitions):
             partition.seek_anchor(anchor)
         self._fetcher.wake()
 
     async def position(self, partition: tuple[str, int]) -> int:
-        """Return the partition's position, once it is known."""
+        """Wait until the partition's position is known, and return it."""
         assigned = self.assigned(partition)
         while assigned.position is None:
             if assigned.failure is not None:
@@ -171,7 +171,8 @@ class PartitionReader:
     # -- records
 
     async def first(self, timeout: float | None, look: Callable[[], list[T]]) -> list[T]:
-        """Return what `look` finds once that is something; nothing after `timeout` seconds, or when interrupted."""
+        """Call `look` until it finds something, and return that; return nothing after `timeout` seconds or when
+        interrupted."""
         deadline = asyncio.timeout(timeout)
         try:
             async with deadline:
@@ -194,19 +195,20 @@ class PartitionReader:
         self._task.check()
 
     def wake_up(self) -> None:
-        """Raise `WakeupError` in the call that waits for records, or else in the next one."""
+        """Make the call that waits for records, or else the next one, raise `WakeupError`."""
         self._is_woken = True
         self.recall()
         self.tell()
 
     def check_woken(self) -> None:
-        """Raise `WakeupError` if it is due. A caller that holds runs finds them empty then, and asks."""
+        """Raise `WakeupError` if `wake_up` was called. That recalled all runs, so a caller that holds some finds them
+        empty and gets here."""
         if self._is_woken:
             self._is_woken = False
             raise WakeupError("somebody called wakeup")
 
     def recall(self) -> None:
-        """Take back the runs that were given out: their holder has to ask again."""
+        """Withdraw all runs handed out, so that their holder must ask again."""
         for partition in self._fetcher.partitions.values():
             partition.recall()
 
@@ -217,7 +219,7 @@ class PartitionReader:
             partition.give_back(run, index)
 
     def ready_now(self, at_least: int) -> list[RecordRun]:
-        """Return runs of about `at_least` records, of those that have come."""
+        """Return runs of about `at_least` received records."""
         runs: list[RecordRun] = []
 
         def open_run(partition: FetchedPartition, wanted: int) -> int:
@@ -247,9 +249,9 @@ class PartitionReader:
         return parts
 
     def give_back_arrow(self, ticket: object) -> None:
-        """Return the records that `arrow_now` took for this ticket again: they did not reach the caller."""
+        """Return the records again that `arrow_now` took for this ticket, since they did not reach the caller."""
         if self._arrow_ticket is not ticket:
-            return  # it had not come to that
+            return  # none were taken
         for partition, generation, position in self._arrow_taken:
             if partition.generation == generation:
                 partition.seek(position)
@@ -257,7 +259,7 @@ class PartitionReader:
         self._fetcher.wake()
 
     def _in_turn(self, serve: Callable[[FetchedPartition, int], int], wanted: int) -> None:
-        """Let partitions give something until there is enough; one that gave something is last the next time."""
+        """Serve partitions in turn until there is enough. Served ones come last the next time."""
         partitions = self._fetcher.partitions
         served: list[TopicPartition] = []
         now_ms = self._clock.monotonic_ms()

@@ -1,4 +1,4 @@
-"""Finds out, for partitions that do not know where they are, what only brokers know."""
+"""Resolves the anchors of partitions, whose offsets only brokers know, to positions."""
 
 from collections.abc import Mapping
 
@@ -14,13 +14,13 @@ class PositionLookup:
         self._lookup = OffsetLookup(cluster)
 
     async def settle(self, partitions: Mapping[TopicPartition, FetchedPartition]) -> bool:
-        """Ask once where the anchors of these are, and tell them. Whether there is nothing left to ask."""
+        """Ask brokers once, and set the positions of these partitions. Return True if nothing is left to look up."""
         asked = {name: (partition.anchor, partition.generation) for name, partition in partitions.items()}
         anchors = {name: anchor for name, (anchor, _) in asked.items() if anchor is not None}
         answers = await self._ask(partitions, anchors)
         for name, partition in partitions.items():
             if (partition.anchor, partition.generation) != asked[name] or partition.anchor is None:
-                continue  # it was told to be elsewhere meanwhile
+                continue  # its position was changed meanwhile
             offset = answers.found.get(name)
             if offset is not None:
                 partition.found(offset)
@@ -32,7 +32,7 @@ class PositionLookup:
     async def _ask(
         self, partitions: Mapping[TopicPartition, FetchedPartition], anchors: Mapping[TopicPartition, Start]
     ) -> OffsetAnswers:
-        # The end of those that look for a time is asked for first: what is stored in between is not missed.
+        # For a search by time, ask for the end first, so that records stored between the requests are not missed.
         answers = await self._lookup.ask(
             {name: self._question(partitions[name], anchor) for name, anchor in anchors.items()}
         )

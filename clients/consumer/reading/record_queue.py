@@ -1,4 +1,4 @@
-"""The records that a consumer has ready: runs of several partitions, which take turns. Pure."""
+"""The consumer's queue of records ready to return: runs of several partitions, served in turn. Pure."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,12 +10,12 @@ from lograft.clients.records.serializers import Deserializer, deserialize
 from lograft.storage.batch.codec import Record
 
 Deserializers: TypeAlias = tuple[Deserializer | None, Deserializer | None]
-"""Of keys and of values."""
+"""For keys and for values."""
 
 
 class RecordQueue:
-    """`give_back(run, index)`: the records taken of a run from there on did not reach the caller. `more(count)`: runs
-    of about `count` records, if any have arrived."""
+    """`give_back(run, index)`: records of the run from `index` on did not reach the caller. `more(count)`: returns runs
+    of about `count` received records."""
 
     def __init__(
         self,
@@ -28,15 +28,14 @@ class RecordQueue:
         self._give_back = give_back
         self._more = more
         self._runs: deque[RecordRun] = deque()
-        self._taken: list[tuple[RecordRun, int]] = []  # since `begin`, and from which index on
+        self._taken: list[tuple[RecordRun, int]] = []  # since `begin`, with the first index taken
 
     def replace(self, runs: Iterable[RecordRun]) -> None:
-        """`runs` are all that there are: those that were here and have something left are among them."""
+        """Replace all runs. `runs` must include those queued that have records left."""
         self._runs = deque(runs)
 
     def take(self, limit: int) -> list[Record[Any, Any]]:
-        """Return the next records, at most `limit`; none if there are none. A partition that gave some is last the next
-        time.
+        """Return the next records, at most `limit`. Partitions served come last the next time.
 
         Raise `DeserializationError` if the next record cannot be deserialized. It stays the next one.
         """
@@ -58,12 +57,12 @@ class RecordQueue:
         return records
 
     def begin(self) -> None:
-        """Everything taken until now has reached the caller."""
+        """Confirm that everything taken so far has reached the caller."""
         self._taken.clear()
 
     def undo(self) -> None:
-        """Give back everything taken since `begin`, which did not reach the caller. For queues without `more`: nothing
-        comes again of a run that another one has replaced."""
+        """Give back everything taken since `begin`, which did not reach the caller. Only for queues without `more`:
+        records of a run that was replaced cannot be given back."""
         for run, index in self._taken:
             self._give_back(run, index)
         self._taken.clear()
@@ -83,15 +82,15 @@ class RecordQueue:
         return None
 
     def __iter__(self) -> Iterator[Record[Any, Any]]:
-        """Yield all records, without work per record unless it has to be deserialized. A caller that stops continues
-        behind the last one."""
+        """Yield all records, without work per record unless there is a deserializer. A later iteration continues after
+        the last yielded record."""
         while self._runs:
             run = self._runs[0]
             if not self._has_deserializer:
                 yield from run.ready
             else:
                 yield from self._deserialized_run(run)
-            # It may not be there any more: whoever had the last record may have been elsewhere with this consumer.
+            # The run may be gone: between yields, the caller may have called other methods of the consumer.
             if self._runs and self._runs[0] is run:
                 self._runs.popleft()
 

@@ -1,4 +1,4 @@
-"""Records on their way from a partition to the caller of a consumer. Pure."""
+"""A run of records of one partition, handed to the consumer's caller. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -11,26 +11,26 @@ from lograft.storage.batch.codec import Columns, Record, records_of
 
 
 class Position(NamedTuple):
-    """The offset of the next record to be given. `leader_epoch`: of the record before it, if that is known: it tells
-    whether that is still there after an unclean election."""
+    """The offset of the next record to return. `leader_epoch`: that of the previous record, if known, by which brokers
+    detect that an unclean election has removed it."""
 
     offset: int
     leader_epoch: int | None = None
 
 
 class RecordRun:
-    """Some records of one partition, in order: all there is from one position to another. `ready` gives those that were
-    not given yet. They are made one by one: whatever lives for no longer than it is used costs the least.
+    """All records of one partition between two positions, in order. `ready` yields those not taken yet. It creates
+    records one by one, because short-lived objects cost the least.
 
-    A run is made and withdrawn on the client's loop, and taken from wherever the consumer is used, which may be another
-    thread. All that these two share is an iterator over the offsets, whose steps are not divided: each record goes
-    either to who takes, or to who withdraws. `position` is never beyond what was taken.
+    A run is created and withdrawn on the client's loop, but its records may be taken on another thread. Both sides only
+    share an iterator over the offsets, whose steps are atomic, so each record goes either to the taker or to the
+    withdrawn rest. `position` is never beyond the taken records.
     """
 
     __slots__ = ("_before", "_columns", "_epochs", "_offsets", "after", "name", "ready")
 
     ready: Iterator[Record]
-    _offsets: Iterator[int]  # of those that `ready` will give
+    _offsets: Iterator[int]  # of the records left in `ready`
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class RecordRun:
         after: Position,
         epochs: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """`epochs`: the first offset of each batch, and its leader epoch."""
+        """Create a run. `epochs`: the first offset and the leader epoch of each batch."""
         self.name = name
         self.after = after
         self._before = before
@@ -50,17 +50,17 @@ class RecordRun:
 
     @property
     def left(self) -> int:
-        """How many are not given yet."""
+        """The number of records not taken yet."""
         return length_hint(self._offsets)
 
     @property
     def index(self) -> int:
-        """Of the next one, counted from 0."""
+        """The index of the next record, from 0."""
         return len(self._columns.offsets) - self.left
 
     @property
     def position(self) -> Position:
-        """Once it was withdrawn, ask what `withdraw` gave."""
+        """The position of the next record. After `withdraw`, only that of the returned run is valid."""
         left = self.left
         if left == 0:
             return self.after
@@ -86,23 +86,23 @@ class RecordRun:
     # -- on the loop
 
     def take_columns(self, limit: int) -> Columns:
-        """As `take`, for who uses the consumer and waits meanwhile."""
+        """Like `take`, as columns. Called on the loop while the consumer's user waits."""
         first = self.index
         self._go_to(min(first + limit, len(self._columns.offsets)))
         return self._columns.part(first, first + limit)
 
     def withdraw(self) -> "RecordRun":
-        """This one gives no more: what is left, as another run."""
+        """Empty this run, and return the records left as another run."""
         rest = RecordRun(self.name, self._before, self._columns, self.after, self._epochs)
         rest._go_to(len(self._columns.offsets) - len(list(self._offsets)))
         return rest
 
     def is_rest_of(self, other: "RecordRun") -> bool:
-        """Of what is left of `other`, or was when it was withdrawn."""
+        """Return True if this run is `other`, or the rest of it after it was withdrawn."""
         return self._columns is other._columns
 
     def give_back(self, index: int) -> None:
-        """What was taken from there on comes again."""
+        """Make the records from `index` on available again."""
         if index < self.index:
             self._go_to(index)
 
