@@ -1,4 +1,4 @@
-"""What `send` and `send_many` of the asyncio producer return: the results of records, once they are known."""
+"""The return values of the asyncio producer's `send` and `send_many`: results of records, once known."""
 
 import asyncio
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -18,7 +18,7 @@ from lograft.clients.types import RecordMetadata
 
 
 class Delivery:
-    """The result of one record: `await` it for its `RecordMetadata`, or for the error.
+    """The result of one record: `await` it to get its `RecordMetadata` or raise its error.
 
     If an error's `outcome_unknown` is true, the record may be stored anyway. No record is stored twice.
     """
@@ -37,15 +37,16 @@ class Delivery:
         return self.source.is_known(self.index)
 
     def result(self) -> RecordMetadata:
-        """Return where the record was stored, or raise its error. Raise `InvalidStateError` if neither is known yet:
-        await it first."""
+        """Return where the record was stored, or raise its error. Raise `InvalidStateError` if the result is not known
+        yet: await it first."""
         result = self._settled()
         if isinstance(result, LograftError):
             raise result
         return result
 
     def exception(self) -> LograftError | None:
-        """Return the record's error, or None if it was stored. Raise `InvalidStateError` if neither is known yet."""
+        """Return the record's error, or None if it was stored. Raise `InvalidStateError` if the result is not known
+        yet."""
         result = self._settled()
         return result if isinstance(result, LograftError) else None
 
@@ -66,7 +67,7 @@ class Delivery:
 
 
 class Deliveries:
-    """The results of records that were sent together: `await` it for where they were stored, or for the error.
+    """The results of records that were sent together: `await` it to get where they were stored or raise their error.
 
     `len` is the number of records, and `[number]` the `Delivery` of one of them.
     """
@@ -95,8 +96,8 @@ class Deliveries:
 
     def result(self) -> list[StoredRange]:
         """Return where the records were stored, by partition. If any failed, raise an error with their number and the
-        first cause; each record's own `Delivery` has its result. Raise `InvalidStateError` if not all results are
-        known yet: await it first."""
+        first cause; the individual `Delivery` has each record's result. Raise `InvalidStateError` if not all results
+        are known yet: await it first."""
         error = self.exception()
         if error is not None:
             raise error
@@ -121,7 +122,7 @@ class Deliveries:
 
 
 def find_record(submissions: Sequence[Submission], count: int, number: int) -> tuple[Submission, int]:
-    """Return the submission that has the record, and its index there. Raise `IndexError` if none has."""
+    """Return the submission that has the record, and its index there. Raise `IndexError` if there is none."""
     index = number + count if number < 0 else number
     for submission in submissions:
         if 0 <= index < len(submission):
@@ -131,7 +132,7 @@ def find_record(submissions: Sequence[Submission], count: int, number: int) -> t
 
 
 def listen_to_all(submissions: Sequence[Submission], listener: Callable[[], object]) -> None:
-    """Call `listener` when all results are known: at once, if they are."""
+    """Call `listener` when all results are known; at once if they already are."""
     left = len(submissions)
 
     def one_settled() -> None:

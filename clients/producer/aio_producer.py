@@ -35,7 +35,7 @@ DROPPED = "a producer was dropped without being closed: what it was given is sti
 
 
 class Producer:
-    """Stores records, in the order they are sent to each partition, and each once.
+    """Stores records exactly once, and in the order they are sent within each partition.
 
     async with Producer("localhost:9092") as producer:
         delivery = await producer.send("orders", b"value", key=b"k")
@@ -43,22 +43,22 @@ class Producer:
 
     Options, all by name, with their defaults:
 
-    acks="all": when a record counts as stored: all in-sync replicas have it ("all"), the leader has it (1), or as soon
-        as it is sent (0).
-    compression=None: of batches: "none", "gzip", "snappy", "lz4" or "zstd".
-    linger_ms=0: how long a batch that is not full waits for more records. While the one before it is under way, a batch
-        waits 5 ms at least, or until that one is acknowledged.
-    batch_bytes=524288: send a batch when it has that much.
-    buffer_bytes=33554432: for all records that are not acknowledged. When it is full, `send` blocks.
-    max_block_ms=60000: how long `send` blocks while the buffer is full or nothing is known of the topic.
-    delivery_timeout_ms=120000: a record that is not acknowledged by then has failed.
-    request_timeout_ms=30000: how long a broker waits for replicas at a time.
+    acks="all": when a record counts as stored: when all in-sync replicas have it ("all"), when the leader has it (1),
+        or as soon as it is sent (0).
+    compression=None: the compression of batches: "none", "gzip", "snappy", "lz4" or "zstd".
+    linger_ms=0: how long a batch that is not full waits for more records. While the previous batch is in flight, a
+        batch waits at least 5 ms, or until the previous one is acknowledged.
+    batch_bytes=524288: the size at which a batch is sent.
+    buffer_bytes=33554432: the memory for all unacknowledged records. When it is full, `send` blocks.
+    max_block_ms=60000: how long `send` blocks while the buffer is full or the topic's metadata is unavailable.
+    delivery_timeout_ms=120000: how long a record may take to be acknowledged before it fails.
+    request_timeout_ms=30000: how long a broker waits for replicas per request.
     partitioner=None: a function of topic, key, value and the number of partitions that returns a partition, or None for
-        the default: the key decides, and without a key partitions take turns.
-    key_serializer=None, value_serializer=None: what makes bytes of keys and values: "bytes", "string", "json", or a
-        function of the topic and the key or value.
+        the default: hash the key, and rotate partitions for records without a key.
+    key_serializer=None, value_serializer=None: how to encode keys and values: "bytes", "string", "json", or a function
+        of the topic and the key or value.
     client_id="lograft-python": the name of this client in brokers' logs and metrics.
-    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
+    first_contact_ms=None: give up if no broker was reached within this time; None: wait as long as the call allows.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Producer:
     # -- life
 
     async def start(self) -> None:
-        """Start the producer; `async with` does it. The first `send` waits for the cluster, this does not."""
+        """Start the producer; `async with` does it. It does not wait for the cluster; the first `send` does."""
         if self._task.is_running:
             return
         self._task.check_may_start()
@@ -105,8 +105,7 @@ class Producer:
             self._keep = when_dropped(self, self._work.close, DROPPED)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds, and end. Records that are not acknowledged by then have
-        failed."""
+        """Deliver buffered records for up to `timeout` seconds, then close. Records not acknowledged by then fail."""
         self._keep()
         await self._work.close(timeout)
 
@@ -117,7 +116,7 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Whoever was cancelled, or interrupted, wants to be gone.
+        # A cancelled or interrupted caller should not wait.
         is_hasty = error is not None and not isinstance(error, Exception)
         await self.close(timeout=0 if is_hasty else None)
 
@@ -133,11 +132,11 @@ class Producer:
         timestamp: int | None = None,
         headers: HeadersOption | None = None,
     ) -> Delivery:
-        """Buffer a record to be stored, and return as soon as there is room for it. The `Delivery` has the result.
+        """Buffer a record for sending, and return as soon as it is buffered. The `Delivery` has the result.
 
-        Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
-        default now. `headers` are a dict, or pairs, of names and bytes. Without a `partition` the key decides; without
-        a key, partitions take turns, a batch each.
+        Key and value are bytes or None, or whatever the producer's serializers accept. `timestamp` is in milliseconds,
+        by default now. `headers` are a dict, or pairs, of names and bytes. Without a `partition`, the key decides;
+        without a key, partitions rotate batch by batch.
         """
         check_place(topic, partition)
         if self._serializers:
@@ -163,7 +162,7 @@ class Producer:
         headers: HeaderPairs,
         size_bytes: int,
     ) -> Delivery | None:
-        """As `send`, of a record that was checked; None if it would have to wait."""
+        """Like `send`, for a validated record. Return None if it would have to wait."""
         self._task.check()
         view = self._cluster.known_topic(topic)
         if view is None or not self._accumulator.has_room(size_bytes + BATCH_OVERHEAD_BYTES):
@@ -186,13 +185,13 @@ class Producer:
         timestamps: Any = None,
         headers: Any = None,
     ) -> Deliveries:
-        """Buffer many records to be stored, given as columns of equal length, and return as soon as there was room for
-        all. The `Deliveries` have the results.
+        """Buffer many records for sending, given as columns of equal length, and return as soon as all are buffered.
+        The `Deliveries` have the results.
 
         Columns are lists, or Arrow arrays of any type that casts to binary; or `values` is a table or record batch
-        with the columns `value` and optionally `key`, `timestamp`, `headers`, `partition`. `timestamps` may be one
-        for all. If any record is invalid, none is taken; if the buffer stays full, `BufferFull` has the `Deliveries`
-        of those that were.
+        with the columns `value` and optionally `key`, `timestamp`, `headers`, `partition`. `timestamps` may be a single
+        one for all. If any record is invalid, none is accepted. If the buffer stays full, raise `BufferFull`, which has
+        the `Deliveries` of the accepted records.
         """
         check_place(topic, partition)
         self._task.check()
@@ -210,7 +209,7 @@ class Producer:
         return Deliveries(taken)
 
     async def place(self, submission: Submission) -> None:
-        """Put a submission's records into batches when there is room. Raise `UnknownPartition` if a record asks for a
+        """Put a submission's records into batches once there is room. Raise `UnknownPartition` if a record names a
         partition that does not exist."""
         columns = submission.columns
         assert columns is not None
@@ -226,7 +225,7 @@ class Producer:
         self._sender.wake()
 
     async def _until_possible(self, topic: str, partition: int, size_bytes: int) -> None:
-        """Return when the topic is known, with that partition, and there is room."""
+        """Wait until the topic and this partition are known, and there is room. Raise after `max_block_ms`."""
         max_block_ms = self._options.max_block_ms
         async with self._cluster.within(max_block_ms, f"nothing could be learnt of topic {topic!r}"):
             await self._cluster.partition(topic, partition)
@@ -242,11 +241,11 @@ class Producer:
             raise buffer_full(self._options) from None
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
+        """Wait until every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         await self._work.flush(timeout)
 
     def metrics(self) -> ProducerMetrics:
-        """Return the producer's current figures."""
+        """Return the producer's current metrics."""
         self._task.check()
         now_ms = self._runtime.clock.monotonic_ms()
         return self._sender.counters.read(now_ms, self.buffered_bytes, self._options.buffer_bytes)
@@ -261,7 +260,7 @@ class Producer:
 
     @property
     def buffered_bytes(self) -> int:
-        """The bytes of all records that are not acknowledged."""
+        """The size of all unacknowledged records."""
         return self._accumulator.buffered_bytes
 
     @property
@@ -270,7 +269,7 @@ class Producer:
         return sum(batch.record_count for batch in list(self._accumulator))
 
     async def partitions_for(self, topic: str) -> int:
-        """Return how many partitions the topic has."""
+        """Return the topic's number of partitions."""
         self._task.check()
         check_topic(topic)
         async with self._cluster.within(self._options.max_block_ms, f"nothing could be learnt of topic {topic!r}"):
@@ -289,7 +288,7 @@ def partly_taken(error: BufferFull, taken: Any, count: int) -> BufferFull:
 
 
 def pieces_of(given: GivenColumns, options: ProducerOptions) -> list[GivenColumns]:
-    """Many records in parts that are handed on one by one: a buffer is never filled by one of them."""
+    """Split many records into pieces to submit one by one, none of which fills the buffer alone."""
     most_bytes = max(min(PIECE_BYTES, options.buffer_bytes // 4), 1)
     return given.pieces(most_bytes, options.batch_bytes - BATCH_OVERHEAD_BYTES)
 

@@ -1,6 +1,6 @@
-"""What a synchronous producer has buffered and not handed on: between the threads that send and the loop.
+"""The records that a synchronous producer has buffered, between the sending threads and the loop.
 
-The backlog knows nothing of the producer itself, which may be dropped: its records are still delivered then.
+The backlog must not refer to the producer, which may be dropped: its records are still delivered then.
 """
 
 import asyncio
@@ -23,31 +23,31 @@ from lograft.clients.types import check_topic
 from lograft.runtime.tasks.loop_handover import LoopHandover
 from lograft.runtime.tasks.loop_thread import LoopLost, LoopThread
 
-# What is on its way is counted here, before it is handed over: there it always finds room.
+# The backlog enforces the buffer limit before handing records over, so the inner producer needs no limit.
 _NO_LIMIT = 2**62
-# For who forgot to close it: long enough for a cluster that is well, and not so long as to look like a hang.
+# For a producer that was not closed: long enough for a healthy cluster, short enough not to look like a hang.
 _EXIT_SECONDS = 5.0
 
 
 def unlimited(options: ProducerKeywords) -> ProducerKeywords:
-    """Return the options of the awaitable producer that everything is handed to."""
+    """Return the options of the inner, awaitable producer."""
     return {**options, "buffer_bytes": _NO_LIMIT}
 
 
 class ProducerBacklog:
-    """Parcels on their way to `inner`. Used by any thread until the comment says otherwise."""
+    """Submissions on their way to `inner`. Thread-safe, except for the part marked as on the loop."""
 
     def __init__(self, loop: LoopThread, inner: aio_producer.Producer, options: ProducerOptions) -> None:
         self.inner = inner
         self._options = options
         self._loop = loop
-        # Looked at and changed with the lock held.
+        # Read and written with the lock held.
         self._handover = LoopHandover(loop, self._take)
         self.lock = self._handover.lock
         self._buffer = SubmissionBuffer(partial(Submission, loop=loop))
         self.open_submissions = self._buffer.open_submissions
-        self._is_closed = False  # nothing more is taken: it is being closed, or has failed
-        # On the loop; what is left to be placed is counted for others to see.
+        self._is_closed = False  # refuse records: closing, or failed
+        # Used on the loop; the counters may be read by other threads.
         self._taken: deque[Submission] = deque()
         self._taken_bytes = 0
         self._taken_count = 0
@@ -58,11 +58,11 @@ class ProducerBacklog:
         self._placing = ClientTask("producer", self._place_all)
 
     def open_submission(self, topic: str, size_bytes: int) -> OpenSubmission:
-        """With the lock held: return an open submission with room for such a record. The loop comes to take it."""
+        """Return an open submission with room for such a record, which the loop will take. Call with the lock held."""
         check_topic(topic)
         check_size(size_bytes)
         room_bytes = self._wait_for_room(size_bytes)
-        # Announced first: an interrupt between the two must not leave a submission that nobody comes for.
+        # Announce first: an interrupt in between must not leave a submission that the loop never takes.
         self._handover.announce()
         return self._buffer.open(topic, max(min(SUBMISSION_BYTES, room_bytes), size_bytes))
 
@@ -76,12 +76,12 @@ class ProducerBacklog:
             self._handover.announce()
 
     def _wait_for_room(self, size_bytes: int) -> int:
-        """With the lock held: return how much room there is. Raise `ClientClosed` or `BufferFull` if there is too
-        little."""
+        """Wait for room, and return how much there is. Raise `ClientClosed` or `BufferFull` if there is too little.
+        Call with the lock held."""
         if not self._is_closed and not self._has_room(size_bytes):
             self._buffer.close_all()
         if not self._is_closed and not self._has_room(size_bytes):
-            # Once it is full, it is left to empty for a while: few long waits cost less than many short ones.
+            # Once full, let it drain for a while: few long waits cost less than many short ones.
             spare_bytes = self._options.buffer_bytes // 4
             fits = self._handover.wait_for_room(
                 lambda: self._is_closed or self._has_room(size_bytes + spare_bytes), self._options.max_block_ms / 1000
@@ -93,17 +93,17 @@ class ProducerBacklog:
         return self._options.buffer_bytes - self._used_bytes
 
     def _has_room(self, size_bytes: int) -> bool:
-        """Return whether so much fits. Something larger than the buffer goes alone."""
+        """Return True if this much fits. A record larger than the buffer fits if it is empty."""
         used_bytes = self._used_bytes
         return used_bytes == 0 or used_bytes + size_bytes <= self._options.buffer_bytes
 
     @property
     def _used_bytes(self) -> int:
-        """The bytes in use, or more: a submission may be counted twice while it is handed over."""
+        """An upper bound of the bytes in use: a submission may be counted twice while it is handed over."""
         return self._buffer.size_bytes + self._taken_bytes + self.inner.buffered_bytes
 
     def lost(self) -> ClientClosed:
-        """Return why the loop takes nothing."""
+        """Return the error for a loop that no longer runs."""
         try:
             self._loop.check()
         except LoopLost as error:
@@ -111,7 +111,7 @@ class ProducerBacklog:
         return ClientClosed("the producer is closed: make another one")
 
     def _flush_at_exit(self) -> None:
-        """Flush a producer that was not closed before the program ends."""
+        """Flush, when the program ends, a producer that was not closed."""
         try:
             self._loop.run(self.flush, _EXIT_SECONDS)
         except (LograftError, LoopLost):
@@ -123,7 +123,7 @@ class ProducerBacklog:
                 )
 
     def wish_nothing(self) -> None:
-        """Cancel the flush at exit: a caller of `close` waits for the rest."""
+        """Cancel the flush at exit, because a caller of `close` does it."""
         self._loop.take_back(self._flush_at_exit)
 
     # -- on the loop
@@ -136,7 +136,7 @@ class ProducerBacklog:
         self._loop.before_stop(self._flush_at_exit)
 
     def _take(self) -> None:
-        """With the lock held."""
+        """Take all submissions from the buffer. Call with the lock held."""
         submissions = self._buffer.take()
         self._taken.extend(submissions)
         self._taken_count += len(submissions)
@@ -144,14 +144,14 @@ class ProducerBacklog:
         self._has_taken.set()
 
     def _take_last(self) -> None:
-        """Take everything, and refuse all records from now on."""
+        """Take everything, and refuse further records."""
         with self.lock:
             self._is_closed = True
             self._take()
         self._handover.made_room()
 
     def _refuse_all(self, error: LograftError) -> None:
-        """Fail the submissions that were not placed, and refuse all to come."""
+        """Fail the submissions that were not placed, and refuse further records."""
         self._take_last()
         for submission in self._taken:
             submission.fail(error)
@@ -160,8 +160,8 @@ class ProducerBacklog:
         self._progress.set()
 
     async def _place_all(self) -> None:
-        """Place submissions in the order they were sent. One whose topic is not known yet holds up those behind it, for
-        a while."""
+        """Place submissions in the order they were sent. One whose topic is not known yet delays those after it, for up
+        to `max_block_ms`."""
         while True:
             await self._has_taken.wait()
             self._has_taken.clear()
@@ -173,7 +173,7 @@ class ProducerBacklog:
                 self._taken_bytes -= size_bytes
                 self._placed_count += 1
                 self._handover.made_room()  # if it failed
-                await asyncio.sleep(0)  # others have work to do, too: to send them, for one
+                await asyncio.sleep(0)  # let other tasks run, such as the one that sends batches
             self._progress.set()
             self._progress.clear()
 
@@ -190,15 +190,15 @@ class ProducerBacklog:
             submission.fail(error)
 
     async def metrics(self) -> ProducerMetrics:
-        """Return the producer's current figures."""
+        """Return the producer's current metrics."""
         with self.lock:
             used_bytes = self._used_bytes
         return replace(self.inner.metrics(), buffer_bytes=used_bytes, buffer_limit_bytes=self._options.buffer_bytes)
 
     async def flush(self, timeout: float | None) -> None:
-        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
+        """Wait until every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         deadline = asyncio.timeout(timeout)
-        self._handover.take()  # what this thread put there may be waiting for another to say so
+        self._handover.take()  # records of this thread may still wait for another thread's announcement
         wanted = self._taken_count
         try:
             async with deadline:
@@ -212,7 +212,7 @@ class ProducerBacklog:
             raise not_flushed(timeout) from None
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver the buffered records, for up to `timeout` seconds, and end. The others have failed."""
+        """Deliver buffered records for up to `timeout` seconds, then close. Fail the rest."""
         if self._is_ending:
             return
         self._is_ending = True
@@ -220,7 +220,7 @@ class ProducerBacklog:
         try:
             await self.flush(timeout)
         except LograftError:
-            pass  # each record's delivery tells of it
+            pass  # each record's delivery has the error
         finally:
             await self._placing.close()
             self._refuse_all(ClientClosed("the producer was closed before the record could be sent"))

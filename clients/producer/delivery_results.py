@@ -1,4 +1,4 @@
-"""The results of many records, summed up. Pure."""
+"""Summaries of the results of many records. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class ResultSource(Protocol):
 
 
 def describe(source: ResultSource, index: int) -> str:
-    """Return what the `repr` of a delivery says of its record."""
+    """Describe a record, for the `repr` of its delivery."""
     if not source.is_known(index):
         return f"a record for {source.topic}: not acknowledged yet"
     result = source.result(index)
@@ -33,7 +33,7 @@ def describe(source: ResultSource, index: int) -> str:
 
 
 def describe_all(submissions: Sequence[Submission], count: int) -> str:
-    """Return what the `repr` of deliveries says of their records."""
+    """Describe records, for the `repr` of their deliveries."""
     topic = f" for {submissions[0].topic}" if submissions else ""
     if not all(submission.is_settled for submission in submissions):
         return f"{count} records{topic}: not all acknowledged yet"
@@ -45,7 +45,7 @@ def describe_all(submissions: Sequence[Submission], count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredRange:
-    """Where records were stored: `count` of them, from `offset` on. `offset` is -1 if it is not known, as in
+    """Where records were stored: `count` of them, from `offset` on. `offset` is -1 if unknown, as in
     `RecordMetadata`."""
 
     topic: str
@@ -55,7 +55,7 @@ class StoredRange:
 
 
 def stored_ranges(submissions: Iterable[Submission]) -> list[StoredRange]:
-    """Return where the records of the submissions were stored, by partition; records that failed are left out."""
+    """Return where the records of the submissions were stored, by partition, omitting failed ones."""
     ranges: list[StoredRange] = []
     results = [result for submission in submissions for result in submission.results()]
     stored = [(found, count) for count, found in results if isinstance(found, RecordMetadata)]
@@ -73,7 +73,7 @@ def _follows(last: StoredRange, offset: int) -> bool:
 
 
 def joint_error(submissions: Iterable[Submission]) -> LograftError | None:
-    """Return one error for all records that failed, with the first cause; None if all were stored."""
+    """Return one error for all failed records, with the first cause, or None if all were stored."""
     total = failed = 0
     first: LograftError | None = None
     outcome_unknown = False

@@ -1,4 +1,4 @@
-"""A producer's background work. It knows nothing of the producer, which may be dropped."""
+"""A producer's background work. It must not refer to the producer, which may be dropped."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from lograft.clients.producer.pipeline.sender import Sender
 
 
 class ProducerWork:
-    """Sends the accumulator's batches to the cluster, from `start` to `close`."""
+    """Sends the accumulator's batches to the cluster from `start` to `close`."""
 
     def __init__(self) -> None:
         self._cluster: ClusterClient
@@ -34,7 +34,7 @@ class ProducerWork:
         self._sender.tell_progress()
 
     async def flush(self, timeout: float | None) -> None:
-        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
+        """Wait until every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         self.task.check()
         self._accumulator.close_all()
         self._sender.wake()
@@ -51,13 +51,13 @@ class ProducerWork:
             raise not_flushed(timeout) from None
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver the buffered records, for up to `timeout` seconds, and end. The others have failed."""
+        """Deliver buffered records for up to `timeout` seconds, then close. Fail the rest."""
         if not self.task.is_running:
             return
         try:
             await self.flush(timeout)
         except LograftError:
-            pass  # each record's delivery tells of it
+            pass  # each record's delivery has the error
         finally:
             self.task.closing()
             self._abandon_all(ClientClosed("the producer was closed before the record was acknowledged"))

@@ -1,4 +1,4 @@
-"""What `send` and `send_many` of the synchronous producer return: the results of records, for any thread."""
+"""The return values of the synchronous producer's `send` and `send_many`: results of records, for any thread."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -31,21 +31,21 @@ class Delivery:
         return self._submission.is_known(self._index)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Return where the record was stored, or raise its error; `TimeoutError` if neither is known after `timeout`
-        seconds."""
+        """Return where the record was stored, or raise its error. Raise `TimeoutError` if the result is not known after
+        `timeout` seconds."""
         result = self._settled(timeout)
         if isinstance(result, LograftError):
             raise result
         return result
 
     def exception(self, timeout: float | None = None) -> LograftError | None:
-        """Return the record's error, or None if it was stored. Raise `TimeoutError` if neither is known after `timeout`
-        seconds."""
+        """Return the record's error, or None if it was stored. Raise `TimeoutError` if the result is not known after
+        `timeout` seconds."""
         result = self._settled(timeout)
         return result if isinstance(result, LograftError) else None
 
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
-        """Call `callback` with this delivery on the client's thread when the result is known: it should be quick."""
+        """Call `callback` with this delivery on the client's thread when the result is known. It must not block."""
         _post(self._submission.loop, self._listen, lambda: callback(self))
 
     def _settled(self, timeout: float | None) -> RecordMetadata | LograftError:
@@ -89,8 +89,8 @@ class Deliveries:
 
     def result(self, timeout: float | None = None) -> list[StoredRange]:
         """Return where the records were stored, by partition. If any failed, raise an error with their number and the
-        first cause; each record's own `Delivery` has its result. Raise `TimeoutError` if not all results are known
-        after `timeout` seconds."""
+        first cause; the individual `Delivery` has each record's result. Raise `TimeoutError` if not all results are
+        known after `timeout` seconds."""
         error = self.exception(timeout)
         if error is not None:
             raise error
@@ -104,7 +104,8 @@ class Deliveries:
         return joint_error(self._submissions)
 
     def add_done_callback(self, callback: "Callable[[Deliveries], object]") -> None:
-        """Call `callback` with these deliveries on the client's thread when all results are known: be quick."""
+        """Call `callback` with these deliveries on the client's thread when all results are known. It must not
+        block."""
         _post(self._loop, self._listen, lambda: callback(self))
 
     def _listen(self, listener: Callable[[], object]) -> None:
@@ -117,7 +118,7 @@ _Listen = Callable[[Callable[[], object]], None]
 def _post(loop: LoopThread | None, listen: _Listen, tell: Callable[[], object]) -> None:
     assert loop is not None
     try:
-        # What a callback raises is the loop's to report, and must not come between others and their answers.
+        # The loop reports a callback's exception, which must not keep other listeners from their results.
         loop.post(lambda: listen(lambda: asyncio.get_running_loop().call_soon(tell)))
     except LoopLost as error:
         raise ClientClosed(str(error)) from None

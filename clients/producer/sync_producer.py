@@ -1,7 +1,7 @@
-"""The producer, for ordinary functions: the same as for asyncio, on a loop in another thread.
+"""The producer for synchronous code: runs the awaitable client on an event loop in another thread.
 
-`send` puts records into submissions, one for each topic. The loop takes a submission whole, which costs the same for
-one record as for a thousand.
+`send` adds records to one open submission per topic. The loop takes a submission as a whole, at the same cost for one
+record as for a thousand.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ __all__ = ["Deliveries", "Delivery", "Producer"]
 
 
 class Producer(SyncClient):
-    """Stores records, in the order they are sent to each partition, and each once. `send` from any thread.
+    """Stores records exactly once, and in the order they are sent within each partition. Thread-safe.
 
     with Producer("localhost:9092") as producer:
         delivery = producer.send("orders", b"value", key=b"k")
@@ -36,22 +36,22 @@ class Producer(SyncClient):
 
     Options, all by name, with their defaults:
 
-    acks="all": when a record counts as stored: all in-sync replicas have it ("all"), the leader has it (1), or as soon
-        as it is sent (0).
-    compression=None: of batches: "none", "gzip", "snappy", "lz4" or "zstd".
-    linger_ms=0: how long a batch that is not full waits for more records. While the one before it is under way, a batch
-        waits 5 ms at least, or until that one is acknowledged.
-    batch_bytes=524288: send a batch when it has that much.
-    buffer_bytes=33554432: for all records that are not acknowledged. When it is full, `send` blocks.
-    max_block_ms=60000: how long `send` blocks while the buffer is full or nothing is known of the topic.
-    delivery_timeout_ms=120000: a record that is not acknowledged by then has failed.
-    request_timeout_ms=30000: how long a broker waits for replicas at a time.
+    acks="all": when a record counts as stored: when all in-sync replicas have it ("all"), when the leader has it (1),
+        or as soon as it is sent (0).
+    compression=None: the compression of batches: "none", "gzip", "snappy", "lz4" or "zstd".
+    linger_ms=0: how long a batch that is not full waits for more records. While the previous batch is in flight, a
+        batch waits at least 5 ms, or until the previous one is acknowledged.
+    batch_bytes=524288: the size at which a batch is sent.
+    buffer_bytes=33554432: the memory for all unacknowledged records. When it is full, `send` blocks.
+    max_block_ms=60000: how long `send` blocks while the buffer is full or the topic's metadata is unavailable.
+    delivery_timeout_ms=120000: how long a record may take to be acknowledged before it fails.
+    request_timeout_ms=30000: how long a broker waits for replicas per request.
     partitioner=None: a function of topic, key, value and the number of partitions that returns a partition, or None for
-        the default: the key decides, and without a key partitions take turns.
-    key_serializer=None, value_serializer=None: what makes bytes of keys and values: "bytes", "string", "json", or a
-        function of the topic and the key or value.
+        the default: hash the key, and rotate partitions for records without a key.
+    key_serializer=None, value_serializer=None: how to encode keys and values: "bytes", "string", "json", or a function
+        of the topic and the key or value.
     client_id="lograft-python": the name of this client in brokers' logs and metrics.
-    first_contact_ms=None: give up when no broker at all was reached for so long; None: as long as a call may take.
+    first_contact_ms=None: give up if no broker was reached within this time; None: wait as long as the call allows.
     """
 
     def __init__(self, bootstrap: str | Iterable[str], **options: Unpack[ProducerKeywords]) -> None:
@@ -81,13 +81,13 @@ class Producer(SyncClient):
         timestamp: int | None = None,
         headers: HeadersOption | None = None,
     ) -> Delivery:
-        """Buffer a record to be stored, and return as soon as there is room for it. The `Delivery` has the result.
+        """Buffer a record for sending, and return as soon as it is buffered. The `Delivery` has the result.
 
-        Key and value are bytes or None, or what the producer's serializers take. `timestamp` is in milliseconds, by
-        default now. `headers` are a dict, or pairs, of names and bytes. Without a `partition` the key decides; without
-        a key, partitions take turns, a batch each.
+        Key and value are bytes or None, or whatever the producer's serializers accept. `timestamp` is in milliseconds,
+        by default now. `headers` are a dict, or pairs, of names and bytes. Without a `partition`, the key decides;
+        without a key, partitions rotate batch by batch.
         """
-        # What nearly every record is, spelt out: calls, and questions asked again, would take as long as all of this.
+        # The fast path for nearly all records, inlined: function calls and repeated checks would double its cost.
         if (
             value.__class__ is bytes
             and key is None
@@ -128,7 +128,7 @@ class Producer(SyncClient):
         timestamp: int | None,
         headers: HeadersOption | None,
     ) -> Delivery:
-        """Whatever the record is."""
+        """Send any record, with all checks."""
         if self._is_serializing:
             key = serialize(self._serializers.key, topic, "key", key)
             value = serialize(self._serializers.value, topic, "value", value)
@@ -144,7 +144,7 @@ class Producer(SyncClient):
             check_timestamp(timestamp)
         if partition is not None:
             check_place(topic, partition)
-        # Before anything is locked: in a forked child the lock may be held by nobody at all.
+        # Check before taking the lock, which in a forked child may be held by a thread that does not exist.
         if not self._loop.is_alive:
             raise self._backlog.lost()
         with self._lock:
@@ -164,13 +164,13 @@ class Producer(SyncClient):
         timestamps: Any = None,
         headers: Any = None,
     ) -> Deliveries:
-        """Buffer many records to be stored, given as columns of equal length, and return as soon as there was room for
-        all. The `Deliveries` have the results.
+        """Buffer many records for sending, given as columns of equal length, and return as soon as all are buffered.
+        The `Deliveries` have the results.
 
         Columns are lists, or Arrow arrays of any type that casts to binary; or `values` is a table or record batch
-        with the columns `value` and optionally `key`, `timestamp`, `headers`, `partition`. `timestamps` may be one
-        for all. If any record is invalid, none is taken; if the buffer stays full, `BufferFull` has the `Deliveries`
-        of those that were.
+        with the columns `value` and optionally `key`, `timestamp`, `headers`, `partition`. `timestamps` may be a single
+        one for all. If any record is invalid, none is accepted. If the buffer stays full, raise `BufferFull`, which has
+        the `Deliveries` of the accepted records.
         """
         check_place(topic, partition)
         given = given_columns(topic, values, keys, timestamps, headers, self._serializers, wall_ns() // 1_000_000)
@@ -188,23 +188,22 @@ class Producer(SyncClient):
         return Deliveries(self._loop, taken)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Return when every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
+        """Wait until every record sent before has a result. Raise `TimedOut` after `timeout` seconds."""
         self._wait(self._backlog.flush, timeout)
 
     def partitions_for(self, topic: str) -> int:
-        """Return how many partitions the topic has."""
+        """Return the topic's number of partitions."""
         return self._wait(self._backlog.inner.partitions_for, topic)
 
     def metrics(self) -> ProducerMetrics:
-        """Return the producer's current figures."""
+        """Return the producer's current metrics."""
         return self._wait(self._backlog.metrics)
 
     # -- life
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds, and end. Records that are not acknowledged by then have
-        failed."""
-        self._loop.check_may_wait()  # or it would be neither closed nor flushed when the program ends
+        """Deliver buffered records for up to `timeout` seconds, then close. Records not acknowledged by then fail."""
+        self._loop.check_may_wait()  # before cancelling the flush at exit, which must run if this cannot wait
         self._keep()
         self._backlog.wish_nothing()
         self._wait(self._backlog.close, timeout)

@@ -1,1 +1,1 @@
-"""From `send` to the broker: partitions, batches, streams."""
+"""The path from `send` to the broker: partitioning, batching, streams."""

@@ -1,6 +1,7 @@
-"""Records of a producer on their way: gathered into a batch per partition, and kept until the batch has a result. Pure.
+"""A producer's unacknowledged records: collects them in a batch per partition, and keeps each batch until it has a
+result. Pure.
 
-The accumulator decides what can be sent; the sender decides where to, and reports the results.
+The accumulator decides which batches can be sent; the sender decides where, and reports the results.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +22,8 @@ from lograft.clients.records.list_columns import HeaderPairs, ListColumns, Sized
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorLimits:
-    """`batch_bytes`: a batch is sent when it has that much. One record may take more. `buffer_bytes`: for all
-    records."""
+    """`batch_bytes`: the size at which a batch is sent; a single record may exceed it. `buffer_bytes`: the limit for
+    all records."""
 
     batch_bytes: int = 512 * 1024
     buffer_bytes: int = 32 * 1024 * 1024
@@ -30,7 +31,7 @@ class AccumulatorLimits:
 
 
 class Accumulator:
-    """`is_idempotent`: batches have sequences, and are sent only once there is an `identity` to send them under."""
+    """`is_idempotent`: batches have sequences, so they are only sent once there is a producer id."""
 
     def __init__(self, limits: AccumulatorLimits, *, is_idempotent: bool) -> None:
         self._limits = limits
@@ -43,24 +44,24 @@ class Accumulator:
         self.when_settled: Callable[[PendingBatch], None] | None = None
 
     def __iter__(self) -> Iterator[PendingBatch]:
-        """All batches whose fate is not known."""
+        """Yield all batches without a result."""
         for queue in self._busy.values():
             yield from queue
 
     @property
     def partitions(self) -> list[PartitionKey]:
-        """Those that have batches."""
+        """The partitions that have batches."""
         return list(self._busy)
 
     def queue(self, partition_key: PartitionKey) -> PartitionQueue | None:
-        """The partition's queue if it has batches. Let batches leave it by the accumulator's methods alone, which count
-        their bytes."""
+        """Return the partition's queue if it has batches. Only the accumulator's methods may remove batches from it,
+        because they count the bytes."""
         return self._busy.get(partition_key)
 
     # -- records in
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether a record of that size can be taken; one that is larger than the buffer, when there is no other."""
+        """Return True if a record of this size fits. One larger than the buffer fits if the buffer is empty."""
         return self.buffered_bytes == 0 or self.buffered_bytes + size_bytes <= self._limits.buffer_bytes
 
     def append(
@@ -73,7 +74,7 @@ class Accumulator:
         headers: HeaderPairs,
         now_ms: int,
     ) -> tuple[PendingBatch, int]:
-        """The batch that the record is in, and its place there."""
+        """Add a record to a batch. Return the batch, and the record's index there."""
         queue = self._busy_queue(partition_key)
         size_bytes = record_bytes(key, value, headers)
         batch = queue.filling
@@ -97,9 +98,8 @@ class Accumulator:
         now_ms: int,
         most_bytes: int | None = None,
     ) -> tuple[PendingBatch, int, int]:
-        """Put records, from `start` on, into one batch, as many as it takes, of at most `most_bytes`, and at least one.
-        The batch, the place of the first there, and where among `columns` the first is that is still to be put
-        somewhere."""
+        """Put records from `start` on into one batch: as many as fit, up to `most_bytes`, and at least one. Return the
+        batch, the index of the first record there, and the index in `columns` of the first record left."""
         queue = self._busy_queue(partition_key)
         batch = queue.filling
         if batch is not None:
@@ -113,14 +113,14 @@ class Accumulator:
             first, end = 0, self._batch_end(columns, start, most_bytes)
             batch = queue.filling = self._new_batch(partition_key, topic, self._cut(columns, start, end), now_ms)
         self.buffered_bytes += columns.bytes_between(start, end)
-        # Of arrays nothing is made that takes more.
+        # A batch of Arrow arrays cannot be extended.
         if batch.size_bytes >= self._limits.batch_bytes or not isinstance(batch.columns, ListColumns):
             queue.close_filling()
         return batch, first, end
 
     def _joint_end(self, batch: PendingBatch, columns: RecordColumns, start: int, most_bytes: int | None = None) -> int:
-        """Where those end that are added to a batch: all that fit, unless they come in arrays that are worth a batch of
-        their own."""
+        """Return the end of the records to add to an existing batch: all that fit, but none if they are Arrow arrays
+        large enough for a batch of their own."""
         room_bytes = self._limits.batch_bytes - batch.size_bytes
         end = columns.fitting(start, room_bytes)
         if end == start:
@@ -142,19 +142,20 @@ class Accumulator:
             batch.columns.extend(columns.cut(start, end).as_lists(), 0, end - start, size_bytes)
 
     def least_bytes(self, columns: RecordColumns, start: int) -> int:
-        """What goes into one batch at the least, from `start` on: a record, or all that make a batch of their own."""
+        """Return the smallest size that `fill` puts into one batch from `start` on: one record, or all that form a
+        batch of their own."""
         own_bytes = columns.bytes_between(start, self._batch_end(columns, start))
         is_own = not isinstance(columns, SizedLists) and own_bytes >= self._small_bytes
         return own_bytes if is_own else columns.bytes_between(start, start + 1)
 
     def _cut(self, columns: RecordColumns, start: int, end: int) -> BatchColumns:
-        """The contents of a new batch."""
+        """Return the contents of a new batch."""
         part = columns.cut(start, end)
         is_small = part.size_bytes < self._small_bytes
         return part.as_lists() if is_small and not isinstance(part, ListColumns) else part
 
     def _batch_end(self, columns: RecordColumns, start: int, most_bytes: int | None = None) -> int:
-        """Where a batch that begins with the record at `start` is full, or has `most_bytes`."""
+        """Return the end of a batch that begins at `start`: where it is full or has `most_bytes`."""
         room_bytes = self._limits.batch_bytes - BATCH_OVERHEAD_BYTES
         if most_bytes is not None:
             room_bytes = min(room_bytes, most_bytes)
@@ -162,7 +163,7 @@ class Accumulator:
 
     @property
     def _small_bytes(self) -> int:
-        """Less than that, in arrays, is better joined with other records than sent as it is."""
+        """Arrow arrays smaller than this are better joined with other records than sent as a batch."""
         return self._limits.batch_bytes // 4
 
     def _busy_queue(self, partition_key: PartitionKey) -> PartitionQueue:
@@ -195,14 +196,14 @@ class Accumulator:
         self._identity = identity
 
     def sendable_at_ms(self, partition_key: PartitionKey) -> float | None:
-        """From when on `take` gives a batch, unless something happens before; None: not until something does."""
+        """Return when `take` will return a batch; None if another event has to come first."""
         queue = self._busy.get(partition_key)
         if queue is None or not self._can_number(queue):
             return None
         return queue.sendable_at_ms()
 
     def take(self, partition_key: PartitionKey, now_ms: int) -> PendingBatch | None:
-        """The next batch to be sent; it counts as under way until one of the methods below is called for it."""
+        """Return the next batch to send. It counts as in flight until one of the methods below is called for it."""
         queue = self._busy.get(partition_key)
         if queue is None or not self._can_number(queue):
             return None
@@ -213,7 +214,7 @@ class Accumulator:
             return True
         return self._identity is not None and self._identity.producer_id != queue.used_up_id
 
-    # -- what came of them
+    # -- results
 
     def stored(self, batch: PendingBatch, stored: Stored) -> None:
         if not batch.is_settled:
@@ -229,19 +230,19 @@ class Accumulator:
             self.buffered_bytes += sum(half.size_bytes for half in batch.halves) - before
 
     def lost(self, batch: PendingBatch) -> None:
-        """It was sent, and no answer will come."""
+        """Record that the batch was sent and will get no answer."""
         if not batch.is_settled:
             self._settled(batch.partition_key, self._busy[batch.partition_key].lost(batch))
 
     def not_sent(self, batch: PendingBatch) -> None:
-        """It was taken, and not sent."""
+        """Record that the batch was taken but not sent."""
         if not batch.is_settled:
             self._busy[batch.partition_key].not_sent(batch)
 
     # -- giving up
 
     def expires_at_ms(self) -> int | None:
-        """When `expire` has something to do."""
+        """Return when `expire` next has something to do."""
         moments = [moment for queue in self._busy.values() if (moment := queue.expires_at_ms()) is not None]
         return min(moments, default=None)
 
@@ -250,8 +251,8 @@ class Accumulator:
             self._settled(partition_key, queue.expire(now_ms))
 
     def abandon(self, partition_key: PartitionKey, error: LograftError) -> None:
-        """Give up all there is for the partition."""
-        # Its sequences are kept, deleted or not: a broker that is sent one again takes it for what it has.
+        """Give up all batches of the partition."""
+        # Keep the partition's sequences, even if its topic was deleted: a broker takes a reused one for a duplicate.
         queue = self._busy.get(partition_key)
         if queue is not None:
             self._settled(partition_key, queue.abandon(error))

@@ -1,4 +1,4 @@
-"""The stream of batches to one broker: sends what its partitions have, and hands on the answers."""
+"""The produce stream to one broker: sends the batches of its partitions, and reports the answers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ from lograft.storage.batch.codec import Compression
 log = get_logger(__name__)
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Of batches in one message; a batch that is larger goes alone."""
+"""The limit for batches in one message; a larger batch is sent alone."""
 
-# Over a slow line it takes a while until there is anything to be answered.
+# Over a slow connection, it takes a while until the broker has something to answer.
 _SLOWEST_BYTES_A_SECOND = 512 * 1024
 _LOOK_AGAIN_MS = 200
 _MOST_PATIENCE = 8
@@ -49,7 +49,7 @@ class ProduceSettings:
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A batch under way on this stream. `is_out`: it was handed to the stream, for the leader of that epoch, in a
+    """A batch in flight on this stream. `is_out`: it was written to the stream, for the leader of `leader_epoch`, in a
     message of `message_bytes`."""
 
     batch: PendingBatch
@@ -60,7 +60,7 @@ class _Sent:
 
 
 class ProduceStream:
-    """The stream to broker `broker_id`. `changed` is called whenever the sender has something to look at."""
+    """The stream to broker `broker_id`. `changed` is called whenever the sender should check again."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class ProduceStream:
         self._sent = asyncio.Event()  # pulsed
         self._under_way: dict[int, _Sent] = {}
         self._numbers = 0
-        self._patience = 1  # grows as long as a broker says nothing at all
+        self._patience = 1  # doubles with each timeout of a silent broker
         self._retry_wait = ExponentialWait(self._runtime.rng, settings.first_retry_ms, settings.last_retry_ms)
 
     # -- for the sender
 
     def want(self, key: PartitionKey) -> None:
-        """Send this partition's batches: it has some, and this broker leads it."""
+        """Send the batches of this partition, which this broker leads."""
         self._ready[key] = None
         self._has_ready.set()
 
@@ -107,7 +107,7 @@ class ProduceStream:
     # -- the stream
 
     async def run(self) -> None:
-        """Send, until cancelled."""
+        """Send until cancelled, reconnecting as needed."""
         while True:
             await self._has_ready.wait()
             try:
@@ -122,7 +122,7 @@ class ProduceStream:
                 )
                 reason = "the connection was lost"
             except TimedOut as error:
-                # A broker that has too much to do would have more still if each gave up, and asked again, so soon.
+                # If every client gave up and retried this soon, an overloaded broker would only get more load.
                 self._patience = min(2 * self._patience, _MOST_PATIENCE)
                 reason = str(error)
             except MessageTooLarge as error:
@@ -143,7 +143,8 @@ class ProduceStream:
             self._changed()
 
     def _refuse_larger(self, error: MessageTooLarge) -> None:
-        """Refuse batches over the broker's limit, which would refuse them again. It took nothing of them."""
+        """Refuse batches over the broker's message limit. The broker rejected the whole message, and would reject them
+        again."""
         for number, sent in list(self._under_way.items()):
             if sent.message_bytes > error.limit_bytes:
                 del self._under_way[number]
@@ -161,7 +162,7 @@ class ProduceStream:
             self._accumulator.not_sent(sent.batch)
 
     async def _tire(self, silence: Silence) -> None:
-        """Raise when the broker is silent although it has batches to answer: then it says something every 500 ms."""
+        """Raise if the broker is silent although it has batches to answer: it should send something every 500 ms."""
         while True:
             await silence.too_long()
             out_bytes = sum(sent.batch.size_bytes for sent in self._under_way.values() if sent.is_out)
@@ -184,7 +185,7 @@ class ProduceStream:
                 continue
             await self._encode(sent)
             if not any(each.is_out for each in self._under_way.values()):
-                silence.heard()  # until now there was nothing to say
+                silence.heard()  # until now the broker had nothing to answer
             request = self._request(sent)
             self._sent.set()
             self._sent.clear()
@@ -194,8 +195,8 @@ class ProduceStream:
                 self._count_as_stored(sent)
 
     def _take(self) -> dict[int, _Sent]:
-        """Return what is ready to be sent in one message, by number. A partition with more batches stays ready, behind
-        the others."""
+        """Return the batches to send in one message, by number. A partition with more batches stays ready, after the
+        others."""
         now_ms = self._runtime.clock.monotonic_ms()
         taken: dict[int, _Sent] = {}
         size_bytes = 0
@@ -215,7 +216,7 @@ class ProduceStream:
         return taken
 
     async def _encode(self, sent: dict[int, _Sent]) -> None:
-        """Encode batches that are not yet. Meanwhile batches may be recalled, expire, or be renumbered."""
+        """Encode batches that are not encoded yet. Meanwhile they may be recalled, expire, or be renumbered."""
         unencoded = {number: each.batch for number, each in sent.items() if each.batch.encoded is None}
         parts = [batch.contents for batch in unencoded.values()]
         compression = self._settings.compression
@@ -232,10 +233,10 @@ class ProduceStream:
         try:
             return await self._runtime.blocking.run_blocking(encode, parts, compression)
         except RuntimeError:
-            return encode(parts, compression)  # the process is about to end, and lets nobody have a thread any more
+            return encode(parts, compression)  # at interpreter shutdown, no new threads can be started
 
     def _request(self, sent: dict[int, _Sent]) -> bytes | None:
-        """Return the message, whose batches count as sent from now on; None if no batch needs to be sent after all."""
+        """Return the message, and count its batches as sent; None if no batch needs to be sent after all."""
         settings = self._settings
         parts: list[Buffer] = []
         for number, each in sent.items():

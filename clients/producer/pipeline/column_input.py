@@ -1,4 +1,4 @@
-"""What `send_many` is given, as the columns that a producer keeps: lists, Arrow arrays, or a table."""
+"""Converts the input of `send_many` (lists, Arrow arrays, or a table) to the producer's columns."""
 
 import sys
 from collections.abc import Iterable
@@ -20,15 +20,16 @@ from lograft.clients.records.validation import (
 )
 
 PIECE_BYTES = 1024 * 1024
-"""How much is handed on at a time, so that a producer's buffer is never asked for all at once."""
+"""How much `send_many` submits at a time, so that it never needs the producer's whole buffer at once."""
 
-# From so many records on lists are made Arrow's: that takes a while to import, but a third of the time to send.
+# Lists of at least this many records are converted to Arrow, which is slow to import but takes a third of the time to
+# send.
 _WORTH_ARROW = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Serializers:
-    """Of keys and values; None: they are bytes."""
+    """The serializers of keys and values; None: they are bytes."""
 
     key: Serializer | None = None
     value: Serializer | None = None
@@ -39,14 +40,14 @@ class Serializers:
 
 @dataclass(frozen=True, slots=True)
 class GivenColumns:
-    """`partitions`: of each record, None for those that have no say; None if none has."""
+    """`partitions`: the partition given for each record, or None where none is; None if no record has one."""
 
     columns: RecordColumns
     partitions: list[int | None] | None = None
 
     def pieces(self, most_bytes: int, batch_bytes: int) -> list["GivenColumns"]:
-        """The same in parts of at most so much, or of one record; of whole batches of at most `batch_bytes`, if one
-        goes into a part. `BatchTooLarge` if one record is more than can be."""
+        """Split the records into pieces of at most `most_bytes`, or a single record. If a piece has room for whole
+        batches of at most `batch_bytes`, it ends with a full one. Raise `BatchTooLarge` if a record is too large."""
         pieces = []
         start, count = 0, len(self.columns)
         while start < count:
@@ -59,8 +60,8 @@ class GivenColumns:
         return pieces
 
     def _piece_end(self, start: int, most_bytes: int, batch_bytes: int) -> int:
-        """What is left over behind the last full batch would be a tiny one of its own, which costs as much as a large
-        one, on every broker: it is left to the next piece."""
+        """Return the end of the piece. Leave the rest after the last full batch to the next piece: it would become a
+        tiny batch, which costs every broker as much as a large one."""
         columns = self.columns
         limit = max(columns.fitting(start, most_bytes), start + 1)
         end = start
@@ -72,7 +73,8 @@ class GivenColumns:
 def given_columns(
     topic: str, values: Any, keys: Any, timestamps: Any, headers: Any, serializers: Serializers, now_ms: int
 ) -> GivenColumns:
-    """`InvalidArgument` or `SerializationError` for what cannot be sent: then none of it is."""
+    """Convert the columns. Raise `InvalidArgument` or `SerializationError` if any record cannot be sent; then none
+    is."""
     check_timestamp(timestamps if isinstance(timestamps, int) else None)
     given = _from_arrow if any(map(_is_arrow, (values, keys))) else _from_lists
     return given(topic, values, keys, timestamps, headers, serializers, now_ms)
@@ -80,7 +82,7 @@ def given_columns(
 
 def _is_arrow(something: object) -> bool:
     if "pyarrow" not in sys.modules:
-        return False  # then nobody can have made one
+        return False  # no Arrow object can exist
     from lograft.clients.records.arrow_columns import is_arrow
 
     return is_arrow(something)
@@ -89,7 +91,7 @@ def _is_arrow(something: object) -> bool:
 def _from_lists(
     topic: str, values: Any, keys: Any, timestamps: Any, headers: Any, serializers: Serializers, now_ms: int
 ) -> GivenColumns:
-    # Copies: what is given may be changed later.
+    # Copy, since the caller may change its lists later.
     own_values = _serialized(topic, "value", _listed("values", values), serializers.value)
     count = len(own_values)
     own_keys = None if keys is None else _serialized(topic, "key", _listed("keys", keys), serializers.key)
@@ -153,12 +155,12 @@ def _from_arrow(
 
 
 def _python(column: Any) -> Any:
-    """Python objects, for serializers that want them."""
+    """Return the column as Python objects, for serializers."""
     return column.to_pylist() if _is_arrow(column) else column
 
 
 def timestamps_in_ms(timestamps: Any) -> Any:
-    """Arrow's as integers."""
+    """Return the timestamps as integers, converting Arrow arrays."""
     from lograft.storage.batch import arrow_payload as arrow_layout
 
     return arrow_layout.timestamps_list(timestamps).tolist() if _is_arrow(timestamps) else timestamps

@@ -1,4 +1,4 @@
-"""A producer's figures: `metrics()`, and the counters behind it. Pure."""
+"""A producer's metrics, and the counters behind them. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -9,13 +9,12 @@ from lograft.clients.producer.pipeline.pending_batch import PendingBatch
 
 @dataclass(frozen=True, slots=True)
 class ProducerMetrics:
-    """A producer's figures at one moment, since it was made; rates are of the last ten seconds.
+    """A producer's metrics since it was created; rates cover the last ten seconds.
 
-    `records_sent` and `bytes_sent` count what went to brokers, again and again if need be; `bytes_sent` as it went,
-    compressed. `records_acknowledged` and `records_failed` are those whose fate is known. `batch_retries`: how often a
-    batch had to go again. `batch_records`, `batch_bytes`: of a batch, on average. `compression_ratio`: how many bytes
-    of records go into one that is sent. `request_latency`: from when a batch is sent to when it is answered.
-    `buffer_bytes`: what is in use now, of `buffer_limit_bytes`.
+    `records_sent` and `bytes_sent` include retries; `bytes_sent` is the compressed size. `records_acknowledged` and
+    `records_failed` count records with a result. `batch_retries`: how often a batch was sent again. `batch_records`,
+    `batch_bytes`: averages per batch. `compression_ratio`: record bytes per byte sent. `request_latency`: from taking a
+    batch for sending until its answer. `buffer_bytes`: the part of `buffer_limit_bytes` now in use.
     """
 
     records_sent: int = 0
@@ -35,7 +34,7 @@ class ProducerMetrics:
 
 
 class ProducerCounters:
-    """Told of each batch as it is sent, answered and settled."""
+    """Counts batches as they are sent, answered and settled."""
 
     def __init__(self, now_ms: float) -> None:
         self._records = Rate(now_ms)
@@ -64,7 +63,7 @@ class ProducerCounters:
             self._acknowledged += batch.record_count
 
     def refused(self, records: int) -> None:
-        """Some that never came into a batch."""
+        """Count records that failed before they were put into a batch."""
         self._failed += records
 
     def read(self, now_ms: float, buffer_bytes: int, buffer_limit_bytes: int) -> ProducerMetrics:

@@ -1,4 +1,4 @@
-"""The options of a producer, and their checks. Pure."""
+"""A producer's options and their validation. Pure."""
 
 from dataclasses import dataclass, fields
 from typing import Literal, Self, TypeAlias, TypedDict
@@ -14,7 +14,7 @@ from lograft.storage.batch.codec import Compression
 from lograft.storage.errors import UnknownCompression
 
 MAX_DELIVERY_TIMEOUT_MS = 3_600_000
-"""Brokers remember a producer for much longer than that, so a batch sent again is always recognised."""
+"""Brokers remember a producer for much longer than this, so they always recognize a retried batch."""
 
 _NO_LIMIT = 2**63
 _ACKS = {"all": pb.ACKS_ALL, "-1": pb.ACKS_ALL, "1": pb.ACKS_LEADER, "0": pb.ACKS_NONE}
@@ -25,7 +25,7 @@ CompressionOption: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class ProducerKeywords(TypedDict, total=False):
-    """The keyword arguments of a producer; its docstring says what they mean."""
+    """The keyword arguments of a producer, explained in its docstring."""
 
     acks: AcksOption
     compression: CompressionOption | None
@@ -44,7 +44,7 @@ class ProducerKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """The checked options of a producer; its docstring says what they mean."""
+    """The validated options of a producer, explained in its docstring."""
 
     acks: AcksOption = "all"
     compression: CompressionOption | None = None
@@ -62,8 +62,8 @@ class ProducerOptions:
 
     @classmethod
     def of(cls, given: ProducerKeywords) -> Self:
-        """Check the keyword arguments of a producer. Raise `TypeError` for an unknown one, `InvalidArgument` for a
-        value that is not possible."""
+        """Validate the keyword arguments of a producer. Raise `TypeError` for an unknown one, `InvalidArgument` for an
+        invalid value."""
         check_names("Producer", given, (each.name for each in fields(cls)))
         return cls(**given)
 

@@ -1,12 +1,11 @@
 """The batches of one partition, from the first record to the last answer: their order, sequences and results. Pure.
 
-Sequences keep the order. The broker stores a batch only after the one before it, and recognises one that it has. So
-up to five may be in flight; batches that fail are sent again under the same sequence; and a batch that arrives
-before its turn is refused, and waits for it.
+Sequences keep the order. The broker stores a batch only after its predecessor, and recognizes duplicates. So up to five
+batches may be in flight; failed batches are retried under the same sequence; and a batch that arrives out of order is
+refused and retried in its turn.
 
-A batch that leaves without having certainly been stored leaves a hole: the batches behind it cannot be stored under
-their sequences. So all batches that may be in the log are settled first, and all others are renumbered in the next
-epoch.
+A batch that is given up without certainly being stored leaves a hole: the batches after it cannot be stored under their
+sequences. So all batches that may be in the log are settled first, and all others are renumbered in the next epoch.
 """
 
 from collections import deque
@@ -26,7 +25,7 @@ from lograft.clients.producer.pipeline.pending_batch import PendingBatch, Sequen
 from lograft.runtime.tasks.retry import ExponentialWait
 
 MAX_IN_FLIGHT = 5
-"""As many as a broker remembers of each producer."""
+"""The number of batches that a broker remembers per producer."""
 
 MAX_EPOCH = 2**15 - 1
 _SEQUENCE_MASK = 2**31 - 1
@@ -34,7 +33,7 @@ _SEQUENCE_MASK = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """What InitProducer gave: an id of our own, and its first epoch."""
+    """The result of InitProducer: a unique id and its first epoch."""
 
     producer_id: int
     epoch: int
@@ -42,8 +41,8 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """`linger_ms`: how long a batch that is not full waits for more records. `hold_ms`: how long it does while another
-    is under way, at least. `retry_first_ms`, `retry_last_ms`: how long to wait after a refusal, doubling each time."""
+    """`linger_ms`: how long a batch that is not full waits for more records. `hold_ms`: the minimum wait while another
+    batch is in flight. `retry_first_ms`, `retry_last_ms`: the delay after a refusal, which doubles each time."""
 
     linger_ms: float = 0
     hold_ms: float = 5
@@ -54,17 +53,17 @@ class QueueLimits:
 
 
 class PartitionQueue:
-    """Invariants: `waiting` and `in_flight` are in the order in which batches were filled; of those that wait, the ones
-    that have a sequence come first. Methods that settle batches return them."""
+    """Invariants: `waiting` and `in_flight` are in the order in which batches were filled; in `waiting`, batches with a
+    sequence come first. Methods that settle batches return them."""
 
     def __init__(self, limits: QueueLimits) -> None:
         self.filling: PendingBatch | None = None
         self.waiting: deque[PendingBatch] = deque()
         self.in_flight: list[PendingBatch] = []
-        self.used_up_id: int | None = None  # a producer id that has no epochs left here
-        self.trouble = ""  # why the last attempt failed, for people
+        self.used_up_id: int | None = None  # a producer id that has no epochs left in this partition
+        self.trouble = ""  # why the last attempt failed, for error messages
         self._limits = limits
-        self._identity: ProducerIdentity | None = None  # of this partition: its epoch is counted up here
+        self._identity: ProducerIdentity | None = None  # its epoch is incremented per partition
         self._next_sequence = 0
         self._tickets = 0
         self._has_hole = False
@@ -83,7 +82,7 @@ class PartitionQueue:
         return self.filling is None and not self.waiting and not self.in_flight
 
     def close_filling(self) -> None:
-        """The batch that is being filled takes no more."""
+        """Close the batch being filled, so that it takes no more records."""
         if self.filling is not None:
             self.waiting.append(self.filling)
             self.filling = None
@@ -91,7 +90,7 @@ class PartitionQueue:
     # -- sending
 
     def sendable_at_ms(self) -> float | None:
-        """From when on `take` gives a batch, unless something happens before. None: not until something does."""
+        """Return when `take` will return a batch; None if another event has to come first."""
         if len(self.in_flight) >= self._limits.max_in_flight:
             return None
         if self._next_waiting() is not None:
@@ -102,28 +101,31 @@ class PartitionQueue:
 
     @property
     def _patience_ms(self) -> float:
-        """Of the batch that is being filled. A message costs the same whatever its size, here and on every replica: so
-        one that is not full goes when nothing is under way, and under load what comes meanwhile goes together. The
-        batch that it is `behind` counts, too: spread over many partitions, there would be as many times the batches."""
+        """How long the batch being filled waits. A message costs the same whatever its size, here and on every replica.
+        So a batch that is not full is sent at once if nothing is in flight; under load, it waits to collect more
+        records. An unsettled `behind` batch counts as in flight, too: otherwise records without a key, spread over many
+        partitions, would make that many more batches."""
         limits = self._limits
         batch = self.filling
         is_behind = batch is not None and batch.behind is not None and not batch.behind.is_settled
         return max(limits.linger_ms, limits.hold_ms) if self.in_flight or is_behind else limits.linger_ms
 
     def _next_waiting(self) -> PendingBatch | None:
-        """While there is a hole, only what may be in the log is sent, to find out."""
+        """Return the next waiting batch. While there is a hole, only batches that may be in the log are sent again, to
+        settle them."""
         batch = next((batch for batch in self.waiting if batch.in_doubt or not self._has_hole), None)
         return batch if batch is not None and (batch.sequence is not None or self._may_number) else None
 
     @property
     def _may_number(self) -> bool:
-        """A broker remembers only the latest batches: none may be sent that would make it forget an unsettled one."""
+        """True if another batch may get a sequence. A broker only remembers the latest batches, and must not forget an
+        unsettled one."""
         unsettled = [*self.in_flight, *([self.waiting[0]] if self.waiting else ())]
         oldest = min((each.ticket for each in unsettled if each.sequence is not None), default=self._tickets)
         return self._tickets - oldest < self._limits.max_in_flight
 
     def take(self, now_ms: int, identity: ProducerIdentity | None) -> PendingBatch | None:
-        """The next batch to be sent; it counts as under way. Without an `identity` batches have no sequence."""
+        """Return the next batch to send, and count it as in flight. Without an `identity`, batches have no sequence."""
         at_ms = self.sendable_at_ms()
         if at_ms is None or now_ms < at_ms:
             return None
@@ -140,7 +142,7 @@ class PartitionQueue:
 
     @property
     def next_bytes(self) -> int:
-        """About the size of the batch that `take` would give."""
+        """The approximate size of the batch that `take` would return."""
         batch = self._next_waiting() if self.waiting else self.filling
         return batch.size_bytes if batch is not None else 0
 
@@ -154,16 +156,16 @@ class PartitionQueue:
         self._tickets += 1
 
     def leader_seen(self, epoch: int) -> None:
-        """A new leader was elected: retry at once."""
+        """Retry at once if a new leader was elected."""
         if epoch > self._leader_epoch:
             self._leader_epoch = epoch
             self._retry_at_ms = 0
             self._retry_wait.succeeded()
 
-    # -- what became of a batch under way
+    # -- results of batches in flight
 
     def stored(self, batch: PendingBatch, stored: Stored) -> list[PendingBatch]:
-        """The broker has stored the batch."""
+        """Settle the batch as stored."""
         self.in_flight.remove(batch)
         self._retry_wait.succeeded()
         self.trouble = ""
@@ -172,12 +174,12 @@ class PartitionQueue:
         return [batch]
 
     def not_sent(self, batch: PendingBatch) -> None:
-        """The batch was taken but not sent."""
+        """Return a batch that was not sent to the waiting ones."""
         self._wait_again(batch)
 
     def lost(self, batch: PendingBatch) -> list[PendingBatch]:
-        """The connection or the leader it was sent to is gone: the batch may be stored or not."""
-        if batch.sequence is None:  # sent again, it would not be recognised
+        """Handle the loss of the connection or leader that the batch was sent to: it may be stored or not."""
+        if batch.sequence is None:  # the broker would not recognize a retry as a duplicate
             self.in_flight.remove(batch)
             batch.settle(ConnectionLost("the connection was lost while it was sent: it may be stored or not"))
             return [batch]
@@ -186,7 +188,7 @@ class PartitionQueue:
         return []
 
     def refused(self, batch: PendingBatch, error: LograftError, now_ms: int) -> list[PendingBatch]:
-        """The broker answered with `error`."""
+        """Handle the broker's `error`: settle, split, or retry the batch."""
         self.trouble = str(error)
         if isinstance(error, DuplicateSequence):
             return self.stored(batch, Stored(-1))
@@ -206,10 +208,11 @@ class PartitionQueue:
         return []
 
     def _missed_before(self, batch: PendingBatch, error: LograftError, now_ms: int) -> list[PendingBatch]:
-        """The leader misses what comes before the batch. It has not stored it either, or would have recognised it; but
-        another may have, that led before and will again. Numbered anew it would be there twice."""
+        """Handle a leader that lacks the batch's predecessor. That leader has not stored the batch, or it would have
+        recognized it, but a former leader that may lead again could have stored it. Renumbering a batch in doubt would
+        risk a duplicate."""
         if not any(other.order < batch.order for other in self):
-            self._has_hole = True  # what came before was forgotten, or lost with another leader
+            self._has_hole = True  # the predecessors were forgotten, or lost with another leader
         if self._has_hole and batch.in_doubt:
             self.in_flight.remove(batch)
             self._give_up(batch, _in_doubt(error))
@@ -220,7 +223,7 @@ class PartitionQueue:
         return []
 
     def _back_off(self, now_ms: int) -> None:
-        """Wait longer after each failure, once for all batches that are refused together."""
+        """Wait longer after each failure, counting batches refused together once."""
         if now_ms >= self._retry_at_ms:
             self._retry_at_ms = now_ms + self._retry_wait.next_ms()
 
@@ -230,12 +233,12 @@ class PartitionQueue:
         self._mend()
 
     def _insert(self, batch: PendingBatch) -> None:
-        """To where it belongs among those that wait."""
+        """Insert the batch at its place in the order of `waiting`."""
         position = sum(other.order < batch.order for other in self.waiting)
         self.waiting.insert(position, batch)
 
     def _split(self, batch: PendingBatch) -> None:
-        """Too large for the topic: two halves take its place, to be numbered anew."""
+        """Replace a batch that is too large for the topic with two halves, which will be renumbered."""
         self.in_flight.remove(batch)
         for half in batch.split():
             self._insert(half)
@@ -243,7 +246,7 @@ class PartitionQueue:
         self._mend()
 
     def _mend(self) -> None:
-        """Once nothing is left that may be in the log: what waits is numbered anew, in an epoch of its own."""
+        """Close the hole once no unsettled batch may be in the log: renumber the waiting batches in a new epoch."""
         if not self._has_hole or self.in_flight or any(batch.in_doubt for batch in self.waiting):
             return
         self._has_hole = False
@@ -272,7 +275,7 @@ class PartitionQueue:
         return self._abandon(expired, error, in_doubt)
 
     def expires_at_ms(self) -> int | None:
-        """When `expire` has something to do; None if there is nothing to wait for."""
+        """Return when `expire` next has something to do; None if there are no batches."""
         oldest = [*self.in_flight, *([self.waiting[0]] if self.waiting else ())]
         if self.filling is not None:
             oldest.append(self.filling)
@@ -280,7 +283,7 @@ class PartitionQueue:
         return None if oldest_ms is None else oldest_ms + self._limits.delivery_timeout_ms
 
     def abandon(self, error: LograftError) -> list[PendingBatch]:
-        """Give up all there is; `error` is that of a batch which is certainly not stored."""
+        """Give up all batches. `error` is for those that are certainly not stored."""
         return self._abandon(list(self), error, _in_doubt(error))
 
     def _abandon(self, batches: list[PendingBatch], error: LograftError, in_doubt: LograftError) -> list[PendingBatch]:
@@ -303,7 +306,7 @@ class PartitionQueue:
 
 
 def _in_doubt(error: LograftError) -> LograftError:
-    """The same for a batch that an earlier attempt may have stored."""
+    """Return the error for a batch that an earlier attempt may have stored."""
     if error.outcome_unknown:
         return error
     return type(error)(f"{error.message} (an earlier attempt may have stored it)", outcome_unknown=True)

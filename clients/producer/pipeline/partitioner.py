@@ -1,4 +1,4 @@
-"""Which partition a record goes to. Pure."""
+"""Chooses the partition of a record. Pure."""
 
 import zlib
 from collections.abc import Callable
@@ -10,39 +10,39 @@ Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int], int | 
 """(topic, key, value, number of partitions) to a partition; None leaves it to the default."""
 
 FIRST_TURN_BYTES = 32 * 1024
-"""What a partition is given at a time, at least: so a few records are spread, too."""
+"""The least that a partition gets per turn; small enough to spread even a few records."""
 
 
 def partition_of_key(key: bytes, partition_count: int) -> int:
-    """The same for the same key, in any program, for as long as the topic has as many partitions: by CRC-32."""
+    """Return the partition of a key: its CRC-32 modulo the number of partitions, which is stable across programs."""
     return zlib.crc32(key) % partition_count
 
 
 class Turns:
-    """Records of one topic that have no key: partitions take turns, in an order that is drawn anew for each round.
+    """Distributes one topic's records without keys: partitions take turns, in a random order for each round.
 
-    A turn ends when its batch was sent, which the caller sees, and in any case after as many bytes as each partition
-    has had on average: at least `FIRST_TURN_BYTES`, at most `most_bytes`, a batch. So a short burst is spread evenly,
-    and a long one fills its batches.
+    A turn ends when its batch was sent, which the caller detects, and at the latest after as many bytes as each
+    partition has got on average, but at least `FIRST_TURN_BYTES` and at most `most_bytes`, one batch. So a short burst
+    is spread evenly, and a long one fills its batches.
     """
 
     def __init__(self, rng: Rng, most_bytes: int) -> None:
-        self.partition: int | None = None  # whose turn it is; None: nobody had one yet
+        self.partition: int | None = None  # whose turn it is; None before the first turn
         self.left_bytes = 0
         self._rng = rng
         self._most_bytes = most_bytes
         self._turn_bytes = 0
         self._given_bytes = 0
         self._count = 0
-        self._ahead: list[int] = []  # in this round; the last one is next
+        self._ahead: list[int] = []  # left in this round; the last one is next
 
     def is_over(self, partition_count: int, next_bytes: int) -> bool:
-        """Whether `next_bytes` is more than is left of this turn. What is more than a whole turn has one to itself."""
+        """Return True if `next_bytes` exceed the rest of this turn. More than a whole turn gets one of its own."""
         return partition_count != self._count or self.left_bytes < min(next_bytes, self._turn_bytes)
 
     def next(self, partition_count: int, is_usable: Callable[[int], bool] = lambda _: True) -> int:
-        """Begin the turn of another partition, if there is more than one. Those that are not usable are passed over,
-        unless none is."""
+        """Begin the turn of another partition, if there is more than one. Skip unusable partitions, unless all are
+        unusable."""
         previous = self.partition
         if partition_count != self._count:
             self._count, self._ahead = partition_count, []
@@ -65,10 +65,10 @@ class Turns:
         self._turn_bytes = min(max(FIRST_TURN_BYTES, self._given_bytes // self._count), self._most_bytes)
         self._ahead = list(range(self._count))
         self._rng.shuffle(self._ahead)
-        if self._ahead[-1] == previous:  # a batch each also where two rounds meet
+        if self._ahead[-1] == previous:  # no two turns in a row across rounds
             self._ahead.insert(0, self._ahead.pop())
 
     def give(self, size_bytes: int) -> None:
-        """So much went to the partition whose turn it is."""
+        """Count bytes given to the partition whose turn it is."""
         self.left_bytes -= size_bytes
         self._given_bytes += size_bytes

@@ -1,4 +1,4 @@
-"""Records on their way to one partition: filled by `send`, then sent as one batch until its fate is known. Pure."""
+"""A batch of records for one partition: filled by `send`, then sent until its outcome is known. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from lograft.clients.records.list_columns import HeaderPairs, ListColumns
 from lograft.clients.types import RecordMetadata
 from lograft.storage.batch.codec import Compression, encode_arrow, encode_batch
 
-if TYPE_CHECKING:  # it imports Arrow, which takes long, and which not all have a need for
+if TYPE_CHECKING:  # it imports Arrow, which is slow and not always needed
     from lograft.clients.records.arrow_columns import ArrowColumns
 
 BatchColumns: TypeAlias = "ListColumns | ArrowColumns"
-"""What a batch consists of."""
+"""The records of a batch."""
 
 BATCH_OVERHEAD_BYTES = 320
-"""Header, section table and padding, at most."""
+"""An upper bound for header, section table and padding."""
 
 
 class PartitionKey(NamedTuple):
-    """A partition of a topic that is meant by its id: one of the same name, created later, is another."""
+    """A partition, identified by topic id, since a recreated topic of the same name is a different one."""
 
     topic_id: bytes
     partition: int
 
 
 class SequenceStart(NamedTuple):
-    """The producer and the number that the first record of a batch is sent under."""
+    """The producer id and epoch of a batch, and the sequence number of its first record."""
 
     producer_id: int
     epoch: int
@@ -37,13 +37,13 @@ class SequenceStart(NamedTuple):
 NO_SEQUENCE = SequenceStart(-1, -1, -1)
 
 BatchContents: TypeAlias = tuple[BatchColumns, SequenceStart]
-"""What a batch is encoded from. Its columns do not change after it was taken; its sequence may."""
+"""The input for encoding a batch. Its columns do not change after it was taken; its sequence may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The batch is in the log. `append_time`: the timestamp that the broker gave all its records, if it did.
-    `leader_epoch`: of the answering leader, if the batch was sent to a known one."""
+    """The batch is in the log. `append_time`: the timestamp that the broker set on all its records, if it did.
+    `leader_epoch`: the epoch of the leader it was sent to, if known."""
 
     base_offset: int
     append_time: int | None = None
@@ -55,11 +55,11 @@ Outcome: TypeAlias = Stored | LograftError
 
 @dataclass(slots=True, eq=False)
 class PendingBatch:
-    """`order` says which of two batches of a partition was first filled.
+    """`order` sorts a partition's batches by when they were filled.
 
-    `sequence` is given when it is first sent, and kept as long as it may be in the log. `in_doubt`: an attempt may
-    have stored it. `outcome` is set once. `behind`: the batch filled before it with records that any partition could
-    have had, like its own; only until this one is sent.
+    `sequence` is assigned when the batch is first sent, and kept as long as it may be in the log. `in_doubt`: an
+    attempt may have stored it. `outcome` is set once. `behind`: the previously filled batch of the topic's records
+    without a fixed partition, if this batch has such records, too; cleared once this one is sent.
     """
 
     topic: str
@@ -68,10 +68,10 @@ class PendingBatch:
     created_ms: int
     columns: BatchColumns = field(default_factory=ListColumns)
     sequence: SequenceStart | None = None
-    ticket: int = -1  # how many batches of the partition were given a sequence before it
+    ticket: int = -1  # how many batches of the partition got a sequence before it
     encoded: bytes | None = None
     in_doubt: bool = False
-    attempts: int = 0  # that went out
+    attempts: int = 0  # how often it was sent
     outcome: Outcome | None = None
     halves: "tuple[PendingBatch, PendingBatch] | None" = None
     behind: "PendingBatch | None" = None
@@ -90,13 +90,13 @@ class PendingBatch:
         return self.columns, self.sequence or NO_SEQUENCE
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderPairs, size_bytes: int) -> int:
-        """The record's place in the batch."""
+        """Add a record, and return its index in the batch."""
         assert isinstance(self.columns, ListColumns)
         self.columns.add(key, value, timestamp, headers, size_bytes)
         return len(self.columns) - 1
 
     def split(self) -> "tuple[PendingBatch, PendingBatch]":
-        """Replace this batch with two halves. Listeners of a record here hear the result of its half."""
+        """Replace this batch with two halves. Listeners of this batch are called when both are settled."""
         middle = self.record_count // 2
         assert middle > 0
         self.halves = (self._part(0, 0, middle), self._part(1, middle, self.record_count))
@@ -118,7 +118,7 @@ class PendingBatch:
         return self.outcome is not None
 
     def settle(self, outcome: Outcome) -> None:
-        """Set the outcome, and call the listeners. Only the records' timestamps are kept."""
+        """Set the outcome, release the records except for their timestamps, and call the listeners."""
         assert self.outcome is None, "settled twice"
         assert self.halves is None, "settled whole after it was split"
         self.outcome = outcome
@@ -139,19 +139,19 @@ class PendingBatch:
             listener()
 
     def is_known(self, _index: int) -> bool:
-        """Return whether a record's result is known."""
+        """Return True if a record's result is known."""
         return self.is_settled
 
     def listen(self, _index: int, listener: Callable[[], object]) -> None:
-        """Call `listener` when a record's result is known, which is when all are: at once, if they are."""
+        """Call `listener` when a record's result is known, as soon as the whole batch is settled; at once if it is."""
         if self.is_settled:
             listener()
         else:
             self._listeners.append(listener)
 
     def results(self, first: int, count: int) -> Iterator[tuple[int, RecordMetadata | LograftError]]:
-        """Yield the results of `count` records, once the batch is settled: how many share a result, and the first
-        one's."""
+        """Yield the results of `count` records of a settled batch: pairs of how many records share a result, and the
+        first one's result."""
         if self.halves is None:
             yield count, self.result(first)
             return
@@ -163,7 +163,7 @@ class PendingBatch:
             yield from self.halves[1].results(first + skipped - middle, count - skipped)
 
     def result(self, index: int) -> RecordMetadata | LograftError:
-        """Return the result of one record, once the batch is settled."""
+        """Return the result of one record of a settled batch."""
         if self.halves is not None:
             first, second = self.halves
             count = first.record_count
@@ -178,7 +178,7 @@ class PendingBatch:
 
 
 def encode(contents: Sequence[BatchContents], compression: Compression) -> list[bytes]:
-    """Return the bytes of each batch that go to the broker. It needs nothing of the loop's, so a thread may do it."""
+    """Return the encoded batches. Uses no state of the loop, so it may run on another thread."""
     return [_encode(columns, sequence, compression) for columns, sequence in contents]
 
 

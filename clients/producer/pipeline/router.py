@@ -18,8 +18,8 @@ _BY_TURNS = -1
 
 
 class Router:
-    """Records with a partition of their own go there; else the `partitioner` decides, if there is one and it cares;
-    else the key; else partitions take turns, a batch each."""
+    """A record's partition is the one given; else the `partitioner`'s choice, if it makes one; else by the key; else
+    partitions take turns, batch by batch."""
 
     def __init__(self, accumulator: Accumulator, partitioner: Partitioner | None, rng: Rng, batch_bytes: int) -> None:
         self._accumulator = accumulator
@@ -27,7 +27,7 @@ class Router:
         self._rng = rng
         self._batch_bytes = batch_bytes
         self._turns: dict[bytes, Turns] = {}
-        self._latest: dict[bytes, PendingBatch] = {}  # that was filled by turns
+        self._latest: dict[bytes, PendingBatch] = {}  # the last batch filled by turns, by topic id
 
     # -- one record
 
@@ -62,7 +62,7 @@ class Router:
     # -- by turns
 
     def _turn(self, view: TopicView, next_bytes: int) -> int:
-        """Return the partition whose turn it is, beginning a new turn if need be; `next_bytes` go to one partition."""
+        """Return the partition whose turn it is, beginning a new turn if `next_bytes` do not fit into this one."""
         turns = self._turns.get(view.id)
         if turns is None:
             turns = self._turns[view.id] = Turns(self._rng, max(self._batch_bytes - BATCH_OVERHEAD_BYTES, 1))
@@ -76,19 +76,19 @@ class Router:
         return queue is not None and queue.filling is not None and self._is_usable(view, partition)
 
     def _is_usable(self, view: TopicView, partition: int) -> bool:
-        """Return whether a record for the partition is likely to be stored soon."""
+        """Return True if a record for the partition is likely to be stored soon."""
         queue = self._accumulator.queue(PartitionKey(view.id, partition))
         return view.leaders[partition].broker_id is not None and (queue is None or not queue.trouble)
 
     def _filled_by_turns(self, view: TopicView, batch: PendingBatch, first: int) -> None:
-        """Records went into the batch, from its record `first` on."""
+        """Note that records were added to the batch from index `first` on."""
         latest = self._latest.get(view.id)
         if first == 0 and latest is not None and not latest.is_settled:
             batch.behind = latest
         self._latest[view.id] = batch
 
     def _chosen(self, view: TopicView, key: bytes | None, value: bytes | None) -> int | None:
-        """By the user's partitioner, if there is one, and it cares."""
+        """Return the choice of the user's partitioner; None if there is none or it makes no choice."""
         if self._partitioner is None:
             return None
         try:
@@ -102,7 +102,7 @@ class Router:
     # -- many at once
 
     def place(self, submission: Submission, view: TopicView, now_ms: int) -> None:
-        """Put all records of the submission into batches. The partitions that it asks for exist."""
+        """Put all records of the submission into batches. All partitions that it names must exist."""
         columns = submission.columns
         assert columns is not None
         partition = self._partition_of_all(submission, columns, view)
@@ -126,8 +126,8 @@ class Router:
         submission.placed(groups, partitions)
 
     def _partition_of_all(self, submission: Submission, columns: RecordColumns, view: TopicView) -> int | None:
-        """The partition of all records, if there is one. Only if all of them may go anywhere, partitions take turns
-        within the submission."""
+        """Return the partition of all records if they share one, and `_BY_TURNS` if none has a fixed partition: only
+        then partitions take turns within the submission."""
         if submission.partition is not None:
             return submission.partition
         if submission.partitions is not None or self._partitioner is not None:
@@ -141,19 +141,19 @@ class Router:
         count = view.partition_count
         keys = lists.keys or [None] * len(lists)
         if submission.partitions is None and self._partitioner is None:
-            # As `partition_of_key` has it: spelt out, because a call each would take longer than all else.
+            # `partition_of_key`, inlined: a call per record would dominate the cost.
             partitions = [_BY_TURNS if key is None else crc32(key) % count for key in keys]
         else:
             partitions = self._partitions_one_by_one(submission, keys, lists.values, view)
         by_turns = partitions.count(_BY_TURNS)
         if not by_turns:
             return partitions
-        # Those with a key, or a partition of their own, must not be overtaken: one partition for all of the others.
+        # Records with a key or a fixed partition must keep their order, so all others share one partition.
         mine = self._turn_of_some(view, columns, by_turns)
         return [mine if partition == _BY_TURNS else partition for partition in partitions]
 
     def _turn_of_some(self, view: TopicView, columns: RecordColumns, count: int) -> int:
-        """Where so many of the records go, among others that have no choice."""
+        """Return the partition for `count` records without a fixed one, in a submission with other records."""
         size_bytes = columns.size_bytes * count // len(columns)
         mine = self._turn(view, size_bytes // count)
         self._turns[view.id].give(size_bytes)
@@ -189,7 +189,7 @@ class Router:
     def _fill_by_turns(
         self, columns: RecordColumns, start: int, view: TopicView, now_ms: int
     ) -> tuple[PendingBatch, int, int]:
-        """As `Accumulator.fill`: into one batch of the partition whose turn it is."""
+        """Like `Accumulator.fill`, into one batch of the partition whose turn it is."""
         partition = self._turn(view, self._accumulator.least_bytes(columns, start))
         turns = self._turns[view.id]
         batch, first, end = self._accumulator.fill(
@@ -201,7 +201,7 @@ class Router:
 
 
 def _grouped(group_of: Sequence[int], without: dict[int, LograftError]) -> dict[int, list[int]]:
-    """Which records are in each group, in order."""
+    """Return the indices of the records in each group, in order, except those in `without`."""
     groups: dict[int, list[int]] = defaultdict(list)
     if without:
         for index, group in enumerate(group_of):

@@ -1,4 +1,4 @@
-"""Brings a producer's batches to the brokers that lead their partitions."""
+"""Sends a producer's batches to the leaders of their partitions."""
 
 import asyncio
 import contextlib
@@ -14,12 +14,12 @@ from lograft.clients.producer.pipeline.pending_batch import PartitionKey
 from lograft.proto import log_pb2 as pb
 from lograft.proto.methods import INIT_PRODUCER
 
-# However far away the next moment is, look now and then: clocks and hints are not all that can be missed.
+# The longest sleep, as a safety net against missed wake-ups.
 _LOOK_EVERY_MS = 1000
 
 
 class Sender:
-    """`run` sends what the accumulator has, until cancelled. `wake` after anything was put there."""
+    """`run` sends the accumulator's batches until cancelled. Call `wake` after adding records."""
 
     def __init__(self, cluster: ClusterClient, accumulator: Accumulator, settings: ProduceSettings) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class Sender:
         self._metadata_changed = False
         self._identifying: asyncio.Task[None] | None = None
         self.when_progress: Callable[[], None] | None = None
-        self.progress = asyncio.Event()  # set whenever batches may have been settled, and then another takes its place
+        self.progress = asyncio.Event()  # set, and replaced, whenever batches may be settled
         cluster.listen(self._hear_metadata)
 
     def wake(self) -> None:
@@ -64,7 +64,7 @@ class Sender:
                 await self._woken.wait()
 
     def _dispatch(self, group: asyncio.TaskGroup) -> float:
-        """Hand batches to the streams of their leaders. Return when to look again at the latest."""
+        """Hand batches to the streams of their leaders. Return when to check again at the latest."""
         now_ms = self._clock.monotonic_ms()
         self._accumulator.expire(now_ms)
         if self._metadata_changed:
@@ -98,7 +98,7 @@ class Sender:
     def _hand_over(self, key: PartitionKey, group: asyncio.TaskGroup) -> None:
         leader = self._cluster.view.leader(*key)
         if leader is None or leader.broker_id is None:
-            return  # until the metadata says who
+            return  # wait for metadata with a leader
         line = self._lines.get(leader.broker_id)
         if line is None:
             line = ProduceStream(

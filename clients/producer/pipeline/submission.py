@@ -1,5 +1,4 @@
-"""Records for one topic that were sent together, from the caller to their batches; and how the result of each is found
-from there. Pure."""
+"""A submission: records for one topic that were sent together. Leads from each record to its batch and result. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
     from lograft.runtime.tasks.loop_thread import LoopThread
 
 RecordColumns: TypeAlias = "SizedLists | ArrowColumns"
-"""What a submission consists of."""
+"""The records of a submission."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSlice:
-    """Consecutive records of a `PartitionSlice` in one batch, where the first is at `first`; here it is at `start`."""
+    """Consecutive records of a `PartitionSlice` in one batch: the first is at `first` there, and at `start` here."""
 
     batch: PendingBatch
     first: int
@@ -30,7 +29,7 @@ class BatchSlice:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSlice:
-    """The records of a submission, by their `indices`, that go to one partition, or without a key to any."""
+    """The records of a submission, by `indices`, that go to one partition, or that share turns over all of them."""
 
     indices: Sequence[int]
     batches: list[BatchSlice] = field(default_factory=list)
@@ -42,10 +41,11 @@ class PartitionSlice:
 
 
 class Submission:
-    """Records of one topic: filled by the thread that sends them, then handed to the loop, which alone changes it then.
+    """Records of one topic. The sending thread fills it and hands it to the loop; from then on, only the loop changes
+    it.
 
-    `loop` is how other threads ask about it, if they may. `partition` is that of all records, `partitions` that of each
-    (None: the producer chooses). `placed` or `fail` is called once, and lets go of the columns.
+    `loop`: the loop by which other threads may access it, if any. `partition`: that of all records; `partitions`: that
+    of each record (None: the producer chooses). `placed` or `fail` is called once, and releases the columns.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Submission:
         self.partition = partition
         self.partitions = partitions
         self.loop = loop
-        self.refused: dict[int, LograftError] = {}  # records that never came into a batch
+        self.refused: dict[int, LograftError] = {}  # records that failed before placement
         self._error: LograftError | None = None
         self._groups: dict[int, PartitionSlice] | None = None
         self._group_of: Sequence[int] | None = None
@@ -74,21 +74,21 @@ class Submission:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the records that are not in batches yet."""
+        """The size of the records that are not in batches yet."""
         return 0 if self.columns is None else self.columns.size_bytes
 
     @property
     def strangest_partition(self) -> int:
-        """Of those that are asked for, the one that is least likely to be there: below 0, or the highest."""
+        """The named partition that is least likely to exist: a negative one, or the highest."""
         wanted = [self.partition or 0] if self.partitions is None else [each or 0 for each in self.partitions]
         return min(wanted) if min(wanted) < 0 else max(wanted)
 
     def wants_only(self, partition_count: int) -> bool:
-        """Return whether all partitions asked for are below `partition_count`."""
+        """Return True if all named partitions exist among `partition_count`."""
         return (self.partition is None and self.partitions is None) or 0 <= self.strangest_partition < partition_count
 
     def refuse_strangers(self, partition_count: int, error: LograftError) -> None:
-        """Fail the records that ask for partitions from `partition_count` on, and those alone."""
+        """Fail only the records that name partitions outside of `partition_count`."""
         wanted: Sequence[int | None] = self.partitions or [self.partition] * len(self)
         for index, partition in enumerate(wanted):
             if partition is not None and not 0 <= partition < partition_count:
@@ -98,17 +98,17 @@ class Submission:
             [None if index in self.refused else each for index, each in enumerate(wanted)],
         )
 
-    # -- what became of it
+    # -- placement
 
     def placed(self, groups: dict[int, PartitionSlice], group_of: Sequence[int] | None) -> None:
-        """All records that are not refused are in batches. `group_of` has the slice of each record; None: there is only
+        """Note that all records not refused are in batches. `group_of`: the slice of each record; None if there is only
         one."""
         self._group_of = group_of
         self._groups = groups
         self._let_go()
 
     def fail(self, error: LograftError) -> None:
-        """Fail all records: none was taken."""
+        """Fail all records; none was placed."""
         assert self._groups is None
         self._error = error
         self._let_go()
@@ -127,7 +127,7 @@ class Submission:
 
     @property
     def batches(self) -> Iterator[PendingBatch]:
-        """The batches that its records are in; one may come more than once."""
+        """The batches that its records are in; one may be repeated."""
         for group in (self._groups or {}).values():
             for piece in group.batches:
                 yield piece.batch
@@ -135,19 +135,19 @@ class Submission:
     # -- one record
 
     def is_known(self, index: int) -> bool:
-        """Return whether a record's result is known."""
+        """Return True if a record's result is known."""
         if not self.is_placed:
             return False
         found = self._find(index)
         return isinstance(found, LograftError) or found[0].is_settled
 
     def result(self, index: int) -> RecordMetadata | LograftError:
-        """Return a record's result, once it is known."""
+        """Return a record's result, which must be known."""
         found = self._find(index)
         return found if isinstance(found, LograftError) else found[0].result(found[1])
 
     def listen(self, index: int, listener: Callable[[], object]) -> None:
-        """Call `listener` when the record's result is known: at once, if it is."""
+        """Call `listener` when the record's result is known; at once if it is."""
         if not self.is_placed:
             self._when_placed.append(lambda: self.listen(index, listener))
             return
@@ -172,7 +172,7 @@ class Submission:
         return self.is_placed and all(batch.is_settled for batch in self.batches)
 
     def listen_to_all(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when all results are known: at once, if they are."""
+        """Call `listener` when all results are known; at once if they are."""
         if not self.is_placed:
             self._when_placed.append(lambda: self.listen_to_all(listener))
             return
@@ -192,7 +192,8 @@ class Submission:
             batch.listen(0, one_settled)
 
     def results(self) -> Iterator[tuple[int, RecordMetadata | LograftError]]:
-        """Yield the results, once all are known: how many records share a result, and the first one's."""
+        """Yield the results, all of which must be known: pairs of how many records share a result, and the first one's
+        result."""
         if self._error is not None:
             yield len(self), self._error
         for error in self.refused.values():

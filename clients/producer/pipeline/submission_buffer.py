@@ -1,4 +1,4 @@
-"""Records between the threads that send them and the loop: in submissions, in the order they were sent. Pure."""
+"""The buffer of submissions between the sending threads and the loop, in sending order. Pure."""
 
 from collections.abc import Callable
 
@@ -6,13 +6,13 @@ from lograft.clients.producer.pipeline.submission import Submission
 from lograft.clients.records.list_columns import HeaderPairs, SizedLists
 
 SUBMISSION_BYTES = 256 * 1024
-"""When a submission is full: what the loop handles without a pause."""
+"""The size at which a submission is full, small enough for the loop to handle without a pause."""
 
 
 class OpenSubmission:
-    """A submission that takes more records, up to `limit_bytes`, which are reserved in the producer's buffer.
-    `is_plain`: no record has more than a value and a timestamp. A caller that appends to the columns directly must
-    `cut` the record off again if it is interrupted."""
+    """A submission that accepts more records, up to `limit_bytes`, which are reserved in the producer's buffer.
+    `is_plain`: all records only have a value and a timestamp. A caller that appends to the columns directly must `cut`
+    the record off again if it is interrupted."""
 
     __slots__ = ("_lists", "ends", "is_plain", "limit_bytes", "size_bytes", "submission", "timestamps", "values")
 
@@ -36,8 +36,8 @@ class OpenSubmission:
         partition: int | None,
         size_bytes: int,
     ) -> int:
-        """Append a record, and return its index. An interrupt, which may come between any two lines, leaves all of it
-        or nothing."""
+        """Append a record, and return its index. The append is atomic under interrupts, which may occur between any two
+        lines."""
         lists, index = self._lists, len(self.ends)
         try:
             self.values.append(value)
@@ -72,7 +72,7 @@ class OpenSubmission:
 
 
 class SubmissionBuffer:
-    """Invariant: of each topic at most one submission is open, and it is the last of that topic."""
+    """Invariant: each topic has at most one open submission, which is the topic's last."""
 
     def __init__(self, make_submission: Callable[[str, SizedLists], Submission]) -> None:
         self._make_submission = make_submission
@@ -81,24 +81,24 @@ class SubmissionBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all records, and of what is reserved for more."""
+        """The size of all records, including the bytes reserved by open submissions."""
         aside_bytes = sum(each.limit_bytes - each.size_bytes for each in self.open_submissions.values())
         return aside_bytes + sum(submission.size_bytes for submission in self._submissions)
 
     def open(self, topic: str, limit_bytes: int) -> OpenSubmission:
-        """Open another submission for the topic, behind everything sent before."""
+        """Open another submission for the topic, after everything sent before."""
         submission = self._make_submission(topic, SizedLists())
         self._submissions.append(submission)
         opened = self.open_submissions[topic] = OpenSubmission(submission, limit_bytes)
         return opened
 
     def put(self, submission: Submission) -> None:
-        """Append a complete submission, behind everything sent before."""
+        """Append a complete submission, after everything sent before."""
         self.open_submissions.pop(submission.topic, None)
         self._submissions.append(submission)
 
     def close_all(self) -> None:
-        """Close all submissions, and release what is reserved for them."""
+        """Close all open submissions, and release their reserved bytes."""
         self.open_submissions.clear()
 
     def take(self) -> list[Submission]:
