@@ -1,4 +1,4 @@
-"""The data source that Spark finds as `lograft`."""
+"""The Spark data source named `lograft`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from lograft.spark.writing.write_options import WriteOptions, write_options
 
 @contextmanager
 def needing(version: str, what: str) -> Iterator[None]:
-    """Around an import of what Spark has since `version`."""
+    """Wrap an import of a feature that Spark has since `version`. Raise `InvalidArgument` if it fails."""
     try:
         yield
     except ImportError as error:
@@ -34,11 +34,11 @@ def needing(version: str, what: str) -> Iterator[None]:
 
 
 class LograftSource(DataSource):
-    """`spark.read.format("lograft")` and its brothers."""
+    """The entry point of `spark.read`, `readStream`, `write` and `writeStream` with `format("lograft")`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        # Made once for each `load()`, and copied from then on.
+        # Spark creates one instance per `load()`, and copies it from then on.
         self._load_id = system_rng().uuid().hex
 
     @classmethod

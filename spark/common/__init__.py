@@ -1,1 +1,1 @@
-"""What readers and writers share: options, offsets, access to a cluster."""
+"""Shared by readers and writers: options, offsets, access to a cluster."""

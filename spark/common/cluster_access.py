@@ -1,6 +1,6 @@
-"""A Spark worker's way to a cluster: one for all tasks of a process, however many follow one another there.
+"""A Spark worker's access to a cluster, shared by all tasks that run in the process.
 
-Workers are forked, and reused. What a parent had open does not work in a child, so each process opens its own.
+Workers are forked and reused. Connections of a parent do not work in a forked child, so each process opens its own.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class ClusterAccess:
         await self.cluster.close()
 
     def read(self, wanted: OffsetRange, options: ClusterOptions, *, spreads: bool) -> Iterator[RangePart]:
-        """The parts of a range, in order. While one is worked on, the next is on its way."""
+        """Yield the parts of a range, in order, fetching the next one while the caller processes the current one."""
         reader = RangeReader(self.cluster, patience_ms=options.timeout_ms, rack=options.rack, spreads=spreads)
         parts = reader.read(wanted)
         coming = self._next(parts)
@@ -62,8 +62,8 @@ class ClusterAccess:
 
 
 async def _close(last: "Future[RangePart | None]", parts: AsyncGenerator[RangePart, None]) -> None:
-    """Drop the rest of a range when its reader has enough."""
-    # The reader has seen the outcome. asyncio would also print an exception that nobody retrieves here.
+    """Drop the rest of a range when its reader stops."""
+    # The reader has seen the outcome; retrieve the exception, which asyncio would otherwise print.
     await asyncio.gather(asyncio.wrap_future(last), return_exceptions=True)
     await parts.aclose()
 
@@ -72,7 +72,7 @@ _open: dict[str, ClusterAccess] = {}
 
 
 def cluster_access(bootstrap: str) -> ClusterAccess:
-    """The one of this process."""
+    """Return this process's access to the cluster."""
     loop = shared_loop()
     known = _open.get(bootstrap)
     if known is None or known.loop is not loop:
@@ -81,7 +81,7 @@ def cluster_access(bootstrap: str) -> ClusterAccess:
 
 
 def renewed_access(outdated: ClusterAccess, bootstrap: str) -> ClusterAccess:
-    """Another in its place: a worker outlives a query, and the cluster that it asked then may have been replaced."""
+    """Replace an outdated access: a worker outlives a query, and the cluster may have been replaced since."""
     if _open.get(bootstrap) is outdated:
         del _open[bootstrap]
         outdated.close()

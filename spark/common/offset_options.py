@@ -1,4 +1,4 @@
-"""Where reading starts and ends, as a user says it: an edge of the log, offsets, or times. Pure."""
+"""The options for where reading starts and ends: an edge of the log, offsets, or times. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lograft.spark.common.topic_options import is_partition, parse_json, whole_n
 
 
 class Edge(Enum):
-    """Of a log. The values are what stands for it among offsets."""
+    """An edge of a log. The values represent it in offset options."""
 
     EARLIEST = -2
     LATEST = -1
@@ -25,7 +25,7 @@ _TIMES = "milliseconds since 1970, or a time such as 2026-01-01T00:00Z"
 
 @dataclass(frozen=True, slots=True)
 class EdgeOfAll:
-    """Of every partition."""
+    """The same edge of every partition."""
 
     edge: Edge
 
@@ -39,14 +39,14 @@ class OffsetsByPartition:
 
 @dataclass(frozen=True, slots=True)
 class TimeOfAll:
-    """The first record of that time or later, in every partition."""
+    """The first record at or after one time, in every partition."""
 
     epoch_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimesByPartition:
-    """The first record of that time or later, in each partition."""
+    """The first record at or after a time given for each partition."""
 
     epoch_ms: Mapping[TopicPartition, int]
 
@@ -55,7 +55,8 @@ Wanted: TypeAlias = EdgeOfAll | OffsetsByPartition | TimeOfAll | TimesByPartitio
 
 
 def parse_offsets(name: str, text: str, forbidden: Edge | None) -> EdgeOfAll | OffsetsByPartition:
-    """`forbidden`: a batch does not start at the latest offset, nor end at the earliest."""
+    """Parse an offset option. `forbidden`: the edge that makes no sense here, since a batch cannot start at the latest
+    offset or end at the earliest."""
     if text.lower() in _EDGES:
         edge = _EDGES[text.lower()]
         if edge is forbidden:
@@ -87,7 +88,7 @@ def parse_timestamp(name: str, text: str) -> TimeOfAll:
 
 
 def _iso_ms(text: str) -> int | None:
-    """Convert an ISO 8601 time to milliseconds since 1970; None for anything else."""
+    """Convert an ISO 8601 time to milliseconds since 1970. Return None for anything else."""
     try:
         return parse_iso_time(text).epoch_ms
     except BadTime:
@@ -106,7 +107,7 @@ def parse_timestamps(name: str, text: str) -> TimesByPartition:
 def _by_partition(
     name: str, text: str, example: str, parse_text: Callable[[str], int | None] = lambda _: None
 ) -> dict[TopicPartition, int]:
-    """`parse_text`: how to read a value that is a string."""
+    """Parse JSON of values by topic and partition. `parse_text` parses values that are strings."""
     found: dict[TopicPartition, int] = {}
     for topic, numbers in parse_json(name, text, example).items():
         if not isinstance(numbers, dict):
@@ -122,8 +123,8 @@ def _by_partition(
 
 
 def check_names_all(name: str, given: Iterable[TopicPartition], partitions: Iterable[TopicPartition]) -> None:
-    """Offsets and times by partition must be of all partitions that are read, and of no others: what is left out
-    would have to be guessed."""
+    """Raise `InvalidArgument` unless `given` are exactly the partitions to read: a missing one would have to be
+    guessed."""
     given, partitions = dict.fromkeys(given), dict.fromkeys(partitions)
     missing = [str(each) for each in partitions if each not in given]
     if missing:

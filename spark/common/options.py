@@ -1,6 +1,6 @@
-"""What a Spark user may say with `.option(...)`: Spark's Kafka source's names and meanings, and a few of our own. Pure.
+"""The read options: those of Spark's Kafka source, with the same names and meanings, and a few more. Pure.
 
-Spark hands option names over in lower case; messages name them as users write them.
+Spark passes option names in lower case; error messages name them as users write them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -61,7 +61,7 @@ _MAX_OFFSETS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Where the cluster is. `timeout_ms`: how long to wait for anything, before it is an error."""
+    """The cluster to connect to. `timeout_ms`: how long an operation may take before it fails."""
 
     bootstrap: str
     rack: str | None = None
@@ -70,7 +70,8 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class SplitOptions:
-    """How many Spark partitions: at least `min_partitions`, none with more records or more bytes than these."""
+    """How to split into Spark partitions: at least `min_partitions`, each with at most `max_records` and
+    `max_bytes`."""
 
     min_partitions: int | None = None
     max_records: int | None = None
@@ -79,8 +80,8 @@ class SplitOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Of a batch, or of a streaming query: that has no end. `missing_start_is_latest`: what to do if there is no record
-    as late as the time to start at; else it is an error. `spreads_reads`: any replica in sync may be read from."""
+    """The options of a batch, or of a streaming query, which ignores `end`. `missing_start_is_latest`: start at the end
+    if no record is as late as the start time, instead of failing. `spreads_reads`: read from any in-sync replica."""
 
     cluster: ClusterOptions
     choice: TopicChoice
@@ -97,7 +98,8 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What only streaming queries have. `group`: the name of the group that shows their progress, or how it begins."""
+    """The options of streaming queries only. `group`, or a name with `group_prefix`, is the consumer group that shows
+    their progress."""
 
     group: str | None = None
     group_prefix: str = DEFAULT_GROUP_PREFIX
@@ -107,7 +109,7 @@ class StreamOptions:
 
 
 class Options:
-    """Takes options out one after the other, by any of their names."""
+    """The given options, looked up by any of their names. Raises `InvalidArgument` for unknown or empty ones."""
 
     def __init__(self, given: Mapping[str, str], known: Iterable[str], purpose: str) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -121,14 +123,14 @@ class Options:
                 raise InvalidArgument(f"option {by_lower[name]} is empty: give a value, or leave it out")
 
     def text(self, *names: str) -> str | None:
-        """The value of the first of these names that is given."""
+        """Return the value given under any of these names. Raise `InvalidArgument` if they conflict."""
         found = {name: self._given[name.lower()].strip() for name in names if name.lower() in self._given}
         if len(set(found.values())) > 1:
             raise InvalidArgument(f"{' and '.join(found)} say different things: give one of them")
         return next(iter(found.values()), None)
 
     def read(self, name: str, parse: Callable[[str, str], T]) -> T | None:
-        """What `parse(name, value)` makes of it."""
+        """Return `parse(name, value)`, or None if the option is not given."""
         value = self.text(name)
         return None if value is None else parse(name, value)
 
@@ -150,7 +152,7 @@ class Options:
         return number
 
     def choice(self, name: str, *accepted: str) -> str:
-        """The first one is the default."""
+        """Return one of the accepted values; the first one is the default."""
         value = self.text(name)
         if value is not None and value.lower() not in accepted:
             raise InvalidArgument(f"option {name} is {value!r}: give {' or '.join(accepted)}")
@@ -166,7 +168,7 @@ def cluster_options(options: Options) -> ClusterOptions:
 
 
 def batch_options(given: Mapping[str, str]) -> ReadOptions:
-    """`InvalidArgument` for anything that cannot be."""
+    """Parse the options of a batch read. Raise `InvalidArgument` for any invalid one."""
     options = Options(given, READ_OPTIONS, "reading a batch")
     start = _edge(options, _STARTS, EARLIEST, forbidden=LATEST)
     end = _edge(options, _ENDS, LATEST, forbidden=EARLIEST)
@@ -174,7 +176,7 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def stream_options(given: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
-    """`InvalidArgument` for anything that cannot be."""
+    """Parse the options of a streaming read. Raise `InvalidArgument` for any invalid one."""
     for name in (*_ENDS, "pushDown"):
         if name.lower() in {key.lower() for key in given}:
             raise InvalidArgument(f"option {name} is for reading a batch: a streaming query has no end")
@@ -228,7 +230,8 @@ def _topic_choice(options: Options) -> TopicChoice:
 
 
 def _edge(options: Options, names: tuple[str, str, str], default: Edge, *, forbidden: Edge | None) -> Wanted:
-    """A time counts more than times by partition, and those more than offsets, as Spark's Kafka source has it."""
+    """Return where to start or end. One time takes precedence over times by partition, and those over offsets, as in
+    Spark's Kafka source."""
     one_time, times, offsets = names
     found: TimeOfAll | TimesByPartition | EdgeOfAll | OffsetsByPartition | None = options.read(
         one_time, parse_timestamp

@@ -1,4 +1,4 @@
-"""Read ranges of offsets to their end, from leaders or followers, and follow leadership when it moves."""
+"""Reads ranges of offsets completely, from leaders or followers, and follows leadership changes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -34,8 +34,8 @@ log = get_logger(__name__)
 
 MESSAGE_BYTES = 2 * 1024 * 1024
 SILENCE_MS = 10_000
-"""A broker that gives nothing for so long may be stopped: another one is asked, or the same again. A leader that does
-not know of a range's end may not be the leader any more: for so long it is asked again."""
+"""A broker that sends nothing for this long may be stopped, so the read is retried. A leader that does not know a
+range's end may no longer be the leader, so it is retried for this long."""
 
 _BATCHES = pb.ReadRangeResponse.BATCHES_FIELD_NUMBER
 _FIRST_RETRY_MS = 20
@@ -44,7 +44,7 @@ _LAST_RETRY_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """[start, end) of a partition of a topic that is meant by its id."""
+    """[start, end) of a partition of a topic identified by its id."""
 
     topic: str
     topic_id: bytes
@@ -58,7 +58,7 @@ class OffsetRange:
 
     @property
     def count(self) -> int:
-        """Of offsets: there may be fewer records."""
+        """The number of offsets; there may be fewer records."""
         return max(self.end - self.start, 0)
 
     def __str__(self) -> str:
@@ -67,8 +67,8 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class RangePart:
-    """Whole batches, as they were stored, that cover [start, next_offset) of a range; the first and the last may reach
-    beyond it."""
+    """Complete batches, as stored, that cover [start, next_offset) of a range; the first and the last may extend beyond
+    it."""
 
     batches: Buffer
     start: int
@@ -76,8 +76,8 @@ class RangePart:
 
 
 class RangeReader:
-    """`patience_ms`: how long a range may come to nothing before it is an error. `rack`: whose followers are near.
-    `spreads`: any replica in sync is as good as the leader."""
+    """`patience_ms`: how long a read may make no progress before it fails. `rack`: prefer followers in this rack.
+    `spreads`: spread reads over all in-sync replicas."""
 
     def __init__(
         self, cluster: ClusterClient, *, patience_ms: int, rack: str | None = None, spreads: bool = False
@@ -89,8 +89,9 @@ class RangeReader:
         self._spreads = spreads
 
     async def read(self, wanted: OffsetRange) -> AsyncGenerator[RangePart, None]:
-        """All of it, in order. `OffsetOutOfRange` if some of it is gone, with what there is; `UnknownTopicId` if the
-        topic is; `TimedOut` if nobody gives it for too long; `CorruptBatch` if no replica in sync has it intact."""
+        """Yield all parts of the range, in order. Raise `OffsetOutOfRange`, with the existing offsets, if some of it no
+        longer exists; `UnknownTopicId` if the topic was deleted; `TimedOut` if no broker serves it in time;
+        `CorruptBatch` if no in-sync replica has it intact."""
         async with self._cluster.within(self._patience_ms, f"nothing could be learnt of topic {wanted.topic!r}"):
             await self._find(wanted)
         backoff = ExponentialWait(self._cluster.runtime.rng, _FIRST_RETRY_MS, _LAST_RETRY_MS)
@@ -141,7 +142,7 @@ class RangeReader:
     async def _read_from(
         self, wanted: OffsetRange, position: int, leader_only: bool, damaged: "_Damaged"
     ) -> AsyncGenerator[RangePart, None]:
-        """As far as one broker gives it."""
+        """Yield the parts that one broker serves."""
         leader = self._cluster.view.leader(wanted.topic_id, wanted.partition)
         if leader is None:
             raise _another_topic(wanted)
@@ -179,7 +180,7 @@ class RangeReader:
             stream.reset()
 
     async def _receive(self, stream: Stream) -> tuple[pb.ReadRangeResponse, Buffer]:
-        """Return the fields of an answer and its batches, which the generated code would copy."""
+        """Return the fields of an answer, and its batches without the copy that the generated code would make."""
         try:
             async with asyncio.timeout(SILENCE_MS / 1000):
                 data = await stream.receive()
@@ -204,14 +205,15 @@ class RangeReader:
         in_sync = [each for each in sorted(view.in_sync(wanted.topic_id, wanted.partition)) if each in view.addresses]
         if not in_sync:
             return None
-        # Parts of one partition take turns by where they start.
+        # Spread the ranges of one partition by their start.
         chosen = in_sync[hash((wanted.partition, wanted.start)) % len(in_sync)]
         leader = view.leader(wanted.topic_id, wanted.partition)
         return None if leader is not None and leader.broker_id == chosen else chosen
 
 
 class _NotAsStored(Exception):
-    """`broker_id` gave bytes from `offset` on that no broker has admitted: its copy, or what carried it, is damaged."""
+    """From `offset` on, broker `broker_id` sent bytes that were damaged after they were stored, on disk or in
+    transit."""
 
     def __init__(self, broker_id: int, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -221,13 +223,13 @@ class _NotAsStored(Exception):
 
 @dataclass(slots=True)
 class _Damaged:
-    """The brokers that served damaged records of a range, with the times, and the refetches of the next records."""
+    """When each broker last sent damaged records of a range, and how often the next records were refetched."""
 
     at_ms: dict[int, float] = field(default_factory=dict)
     refetches: int = 0
 
     def note(self, wanted: OffsetRange, error: _NotAsStored, now_ms: float) -> None:
-        """`CorruptBatch` if it was so too often."""
+        """Count a refetch. Raise `CorruptBatch` after `MOST_REFETCHES`."""
         if self.refetches == MOST_REFETCHES:
             raise CorruptBatch(
                 f"{wanted.name} cannot be read from offset {error.offset} on: {error}. It was fetched {MOST_REFETCHES} "
@@ -243,7 +245,7 @@ class _Damaged:
 
 
 def _check_intact(batches: Buffer, broker_id: int, offset: int) -> None:
-    """`_NotAsStored` unless each batch has its right CRC."""
+    """Raise `_NotAsStored` unless the CRC of each batch is correct."""
     try:
         for at, header in iterate_batches(batches):
             check_crc(batches, at, header)
@@ -253,8 +255,8 @@ def _check_intact(batches: Buffer, broker_id: int, offset: int) -> None:
 
 
 def _ends_early(error: LograftError, wanted: OffsetRange) -> bool:
-    """Whether what is missing is the end of the range, and that alone. It was there when the range was made: a leader
-    that was replaced, and does not know it yet, may not have it. If that stays so, it is lost."""
+    """Return True if only the end of the range is missing. It existed when the range was planned, but a leader that was
+    replaced and does not know it yet may lack it. If it stays missing, it is lost."""
     if not isinstance(error, OffsetOutOfRange) or error.valid_start is None or error.valid_end is None:
         return False
     return error.valid_start <= wanted.start and error.valid_end < wanted.end
@@ -265,7 +267,7 @@ def _another_topic(wanted: OffsetRange) -> UnknownTopicId:
 
 
 def records_of(parts: Iterable[RangePart]) -> Iterator[Record]:
-    """Decode the records of the range one by one: for the few that we write ourselves."""
+    """Decode the records of the range one by one; only for the connector's own, few records."""
     for part in parts:
         view = memoryview(part.batches)
         for at, header in iterate_batches(view):

@@ -1,8 +1,8 @@
-"""What a task knows of itself."""
+"""The running Spark task and its streaming query."""
 
 from pyspark import TaskContext
 
-_QUERY_ID = "sql.streaming.queryId"  # as Spark names it among a task's properties
+_QUERY_ID = "sql.streaming.queryId"  # Spark's name for this property of a task
 
 
 def running_task() -> TaskContext:
@@ -12,7 +12,7 @@ def running_task() -> TaskContext:
 
 
 def query_id(task: TaskContext) -> str:
-    """Of the streaming query that the task belongs to: it stays the same for as long as its checkpoint does."""
+    """Return the id of the task's streaming query, which stays the same as long as its checkpoint does."""
     found = task.getLocalProperty(_QUERY_ID)
     assert found is not None, "a streaming query has an id"
     return str(found)

@@ -1,4 +1,4 @@
-"""Which topics are read: some, all whose names match, or certain partitions. Pure."""
+"""The options for what to read: named topics, topics that match a pattern, or certain partitions. Pure."""
 
 import json
 import re
@@ -21,7 +21,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of all topics whose whole names match; of none, if none do."""
+    """All partitions of all topics whose full names match, if any."""
 
     pattern: str
 
@@ -65,7 +65,7 @@ def parse_assign(name: str, text: str) -> Assign:
 
 
 def parse_json(name: str, text: str, example: str) -> dict[str, Any]:
-    """An object."""
+    """Parse a JSON object. Raise `InvalidArgument` for anything else."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -76,7 +76,7 @@ def parse_json(name: str, text: str, example: str) -> dict[str, Any]:
 
 
 def whole_number(text: str) -> int | None:
-    """What digits mean; None if there is anything else, or more of them than any number here has."""
+    """Return the number, or None if the text is not just digits, or has more of them than any valid number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
@@ -85,7 +85,7 @@ def is_partition(number: object) -> bool:
 
 
 def names_to_describe(choice: TopicChoice, known: Iterable[str]) -> list[str]:
-    """The topics that are meant. `known`: all there are, which only a pattern needs."""
+    """Return the names of the chosen topics. `known`: all existing topics, needed for patterns only."""
     match choice:
         case Subscribe(topics):
             return list(topics)
@@ -96,7 +96,7 @@ def names_to_describe(choice: TopicChoice, known: Iterable[str]) -> list[str]:
 
 
 def without_missing(choice: TopicChoice, known: Collection[str]) -> TopicChoice:
-    """Return the choice without topics that are not in `known`."""
+    """Return the choice without topics that are missing from `known`."""
     match choice:
         case Subscribe(topics):
             return Subscribe(tuple(topic for topic in topics if topic in known))
@@ -107,7 +107,8 @@ def without_missing(choice: TopicChoice, known: Collection[str]) -> TopicChoice:
 
 
 def chosen_partitions(choice: TopicChoice, partition_counts: Mapping[str, int]) -> list[TopicPartition]:
-    """In order. `UnknownTopic` and `UnknownPartition` for those that are named and not there."""
+    """Return the chosen partitions, in order. Raise `UnknownTopic` or `UnknownPartition` if a named one does not
+    exist."""
     for topic in names_to_describe(choice, ()):
         if topic not in partition_counts:
             raise UnknownTopic(f"there is no topic {topic!r}: create it first")

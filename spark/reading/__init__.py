@@ -1,1 +1,1 @@
-"""Planning and reading ranges of offsets."""
+"""Plans and reads ranges of offsets."""

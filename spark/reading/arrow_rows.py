@@ -1,4 +1,4 @@
-"""Batches of a log as record batches with the columns that Spark's Kafka source has, without a step per record."""
+"""Converts log batches to Arrow record batches with the columns of Spark's Kafka source, without work per record."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS_TYPE = pa.list_(pa.field("element", HEADER_TYPE))
 
-# Spark takes batches one by one: small ones are joined, up to about this.
+# Spark has a cost per batch, so join small ones up to about this size.
 GOOD_ROWS = 2048
 GOOD_BYTES = 1024 * 1024
 _SMALLEST_REPEAT = 4096
@@ -33,9 +33,8 @@ _SMALLEST_REPEAT = 4096
 def row_batches(
     wanted: OffsetRange, parts: Iterable[RangePart], schema: Any, *, skips_bad: bool = False
 ) -> Iterator[Any]:
-    """Record batches of `schema`, whose columns are some of those below, in the order of the log. `parts` are as they
-    were stored: their CRCs are right. `skips_bad`: leave out what cannot be decoded all the same; else that is
-    `CorruptBatch`."""
+    """Yield record batches of `schema`, whose columns are a subset of those below, in log order. The CRCs of `parts`
+    must be correct. `skips_bad`: skip batches that cannot be decoded; otherwise raise `CorruptBatch` for them."""
     makers = [_maker(wanted, field) for field in schema]
     needed = pa.schema([field for field in SCHEMA if field.name in schema.names or field.name == "offset"])
     skipped = SkippedBatches(wanted) if skips_bad else None
@@ -49,14 +48,14 @@ def row_batches(
 def _of_good_size(
     opened_batches: Iterable[tuple[BatchHeader, Any]], makers: "list[_Maker]", schema: Any
 ) -> Iterator[Any]:
-    """Join record batches that Spark would find small."""
+    """Join small record batches, which are costly for Spark."""
     waiting: list[Any] = []
     rows = size_bytes = 0
     for header, opened in opened_batches:
         made = pa.RecordBatch.from_arrays([make(header, opened) for make in makers], schema=schema)
         waiting.append(made)
         rows += made.num_rows
-        # Adding up a batch's columns takes long, and is of use only where they were smaller on their way.
+        # Summing the columns' sizes is slow, and only needed where the batch was compressed.
         size_bytes += header.total_bytes if header.compression is Compression.NONE else made.nbytes
         if rows >= GOOD_ROWS or size_bytes >= GOOD_BYTES:
             yield _joined(waiting)
@@ -67,10 +66,10 @@ def _of_good_size(
 
 @dataclass(slots=True)
 class SkippedBatches:
-    """Count the batches of a range that are left out because they cannot be decoded.
+    """Counts the batches of a range that are skipped because they cannot be decoded.
 
-    Spark offers sources in Python no metrics, and its workers do not show log events. Warnings reach the executor's
-    standard error, so the total is a warning."""
+    Spark has no metrics for Python sources, and its workers do not show log events. Warnings reach the executor's
+    standard error, so the total is reported as a warning."""
 
     wanted: OffsetRange
     batches: int = 0
@@ -99,7 +98,7 @@ class SkippedBatches:
 def _opened(
     wanted: OffsetRange, parts: Iterable[RangePart], schema: Any, skipped: SkippedBatches | None
 ) -> Iterator[tuple[BatchHeader, Any]]:
-    """Each batch's records that are in its part of the range. Control batches are not for users."""
+    """Yield each batch's records that are in its part of the range. Skip control batches, which users do not see."""
     for part in parts:
         view = memoryview(part.batches)
         try:
@@ -142,7 +141,7 @@ _Maker = Callable[[BatchHeader, Any], Any]
 
 
 def _maker(wanted: OffsetRange, field: Any) -> _Maker:
-    """What makes one column of a batch."""
+    """Return a function that makes one column of a batch."""
     match field.name:
         case "key" | "value" | "offset":
             return lambda _header, records: records.column(field.name)
@@ -159,29 +158,29 @@ def _maker(wanted: OffsetRange, field: Any) -> _Maker:
     raise InvalidArgument(f"there is no column {field.name!r}")
 
 
-# What follows is made of plain memory: `pa.scalar`, `to_numpy` and the like have Arrow look for pandas, and its import
-# is a third of the processor time that a worker takes to start.
+# The functions below use raw buffers: `pa.scalar`, `to_numpy` and the like make Arrow import pandas, which takes a
+# third of the CPU time of a worker's start.
 
 
 def _numbers(array: Any) -> NDArray[np.int64]:
-    """Of an array of 64 bits each, none of them null, in place."""
+    """Return a 64-bit array without nulls as NumPy integers, without a copy."""
     return np.frombuffer(array.buffers()[1], np.int64, len(array), 8 * array.offset)
 
 
 def _microseconds(milliseconds: Any) -> Any:
-    """As a cast, in a quarter of its time."""
+    """Convert timestamps to microseconds, in a quarter of the time of a cast."""
     numbers = _numbers(milliseconds) * 1000
     return pa.Array.from_buffers(TIMESTAMP_TYPE, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _repeated(value: str | int, count: int) -> Any:
-    """A share of one long array that is made once, since all batches of a range have the same there."""
+    """Return a slice of one long cached array, since all batches of a range have the same value."""
     return _long(value, max(_SMALLEST_REPEAT, 1 << (count - 1).bit_length())).slice(0, count)
 
 
 @lru_cache(maxsize=64)
 def _long(value: str | int, count: int) -> Any:
-    """Of text, or of integers of 32 bits."""
+    """Return an array that repeats a string or a 32-bit integer."""
     if isinstance(value, int):
         return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(np.full(count, value, np.int32))])
     text = value.encode()
@@ -190,7 +189,7 @@ def _long(value: str | int, count: int) -> Any:
 
 
 def _headers(headers: Any) -> Any:
-    """Null where there are none, as Spark's Kafka source has it."""
+    """Return the headers, with null instead of an empty list, as in Spark's Kafka source."""
     are_none = pc.equal(pc.list_value_length(headers), 0)
     if pc.all(are_none).as_py():
         return pa.nulls(len(headers), HEADERS_TYPE)

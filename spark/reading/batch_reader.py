@@ -1,4 +1,4 @@
-"""`spark.read.format("lograft")`."""
+"""The reader of `spark.read.format("lograft")`."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,8 @@ from lograft.spark.reading.range_partition import RangePartition, read_partition
 
 
 class BatchReader(DataSourceReader):
-    """Made on the driver, where `partitions` plans; a copy of it reads on each executor. So it holds nothing open."""
+    """Created on the driver, where `partitions` plans; copies of it read on the executors, so it must not hold open
+    connections."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._schema = schema

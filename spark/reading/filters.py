@@ -1,4 +1,4 @@
-"""Filters of a query, used to read less. A range is narrowed only where no row that passes can be left out."""
+"""Narrows ranges by a query's filters, to read less, but never excludes a row that would pass."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -27,10 +27,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Predicates:
-    """What is known of every row that passes: it stands all `topics` and `partitions` tests; its offset is in
-    [offset_from, offset_to), its timestamp is `time_from` in milliseconds or later.
+    """Conditions that every row that passes fulfills: all `topics` and `partitions` tests; an offset in
+    [offset_from, offset_to); a timestamp of at least `time_from` in milliseconds.
 
-    How late it may be is of no use: records behind one that is too late may be of earlier times."""
+    An upper bound of the timestamp would be useless: records after one that is too late may have earlier times."""
 
     topics: list[frozenset[str]] = field(default_factory=list)
     partitions: list[Test] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Predicates:
     time_from: int | None = None
 
     def heed(self, predicate: Filter) -> bool:
-        """Take note of one that all rows pass. Return False for one of another kind, which says nothing."""
+        """Apply a predicate. Return False if it is of a kind that cannot narrow ranges."""
         attribute: tuple[str, ...] = getattr(predicate, "attribute", ())
         values = _values(predicate)
         if len(attribute) != 1 or not values:
@@ -62,7 +62,7 @@ class Predicates:
         self.offset_to = _smaller(self.offset_to, bounds[1])
 
     def _bound_time(self, bounds_us: tuple[int | None, int | None]) -> None:
-        """A record's time is in whole milliseconds."""
+        """Apply a lower bound, rounded up, since timestamps are in whole milliseconds."""
         lowest_us = bounds_us[0]
         self.time_from = _larger(self.time_from, None if lowest_us is None else -(-lowest_us // 1000))
 
@@ -79,7 +79,7 @@ _SIGNS = {
 
 
 def told(predicate: Filter) -> str:
-    """One that was heeded, for people."""
+    """Return an applied predicate as text, for messages."""
     values = _values(predicate)
     sign = _SIGNS[type(predicate)]
     shown = ", ".join(sorted(map(str, values)))
@@ -96,7 +96,7 @@ def _values(predicate: Filter) -> list[Any]:
 
 
 def _test(predicate: Filter, values: list[Any]) -> Test:
-    """Whether a value passes."""
+    """Return a function that tests a value."""
     match predicate:
         case EqualTo() | EqualNullSafe() | In():
             return lambda value: value in values
@@ -112,7 +112,7 @@ def _test(predicate: Filter, values: list[Any]) -> Test:
 
 
 def _bounds(predicate: Filter, values: list[int]) -> tuple[int | None, int | None]:
-    """[lowest, end) of the integers that pass."""
+    """Return the integers that pass as [lowest, end); None means unbounded."""
     match predicate:
         case EqualTo() | EqualNullSafe() | In():
             return min(values), max(values) + 1
@@ -128,7 +128,7 @@ def _bounds(predicate: Filter, values: list[int]) -> tuple[int | None, int | Non
 
 
 def _epoch_us(moment: datetime) -> int:
-    """One without a time zone is meant in that of the machine, as Spark hands it over."""
+    """Convert to microseconds since 1970. Spark passes times without a time zone, in that of the machine."""
     return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -144,11 +144,11 @@ def _smaller(one: int | None, other: int | None) -> int | None:
 
 
 def narrow(admin: Admin, predicates: Predicates, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """Return the ranges, narrowed."""
+    """Return the ranges that may have rows that pass, narrowed."""
     left = [_within(each, predicates.offset_from, predicates.offset_to) for each in ranges]
     left = [each for each in left if each.count and predicates.may_have(each.name)]
     if predicates.time_from is not None and predicates.time_from > 0 and left:
-        # All records before the first one of a time are of an earlier one, whatever the order of times is.
+        # All records before the first one at or after a time are earlier, even if timestamps are out of order.
         starts = admin.list_offsets([each.name for each in left], predicates.time_from)
         left = [_from_time(each, starts[each.name]) for each in left]
     return [each for each in left if each.count]
@@ -161,5 +161,5 @@ def _within(wanted: OffsetRange, start: int | None, end: int | None) -> OffsetRa
 
 
 def _from_time(wanted: OffsetRange, start: int | None) -> OffsetRange:
-    """None: no record is as late."""
+    """Return the range from offset `start` on; an empty one if `start` is None, as no record is that late."""
     return _within(wanted, wanted.end if start is None else start, None)

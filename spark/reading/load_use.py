@@ -1,19 +1,19 @@
-"""What a `load()` with `pushDown` is used for: one query, because Spark keeps the narrowed plan for whatever follows.
+"""Restricts a `load()` with `pushDown` to one query, because Spark keeps the narrowed plan for later queries.
 
-Spark asks Python for a plan each time it plans a query with a filter, and never for one without: that one silently has
-the plan of the query before it. So four things are looked at.
+Spark asks Python for a plan each time it plans a query with a filter, but never for a query without one, which silently
+reuses the previous query's plan. So four rules detect reuse:
 
-- On the driver: whether another filter was pushed before.
-- Where rows are read: whether another execution has read this plan before.
-- When the query was made that reads. Spark numbers its queries with UUIDs that begin with the time (since 4.3). A query
-  that was made after the plan is another than the one that was planned: that one may only have been explained.
-- How often, and in which stage, each partition was read: a plan is good for as many scans as it was made for since the
-  query was made. Another stage, another partition of a stage, or a task that reads the same range again is another
-  scan: the other side of a join or a union, or a subquery, without a filter of its own. Spark also reads a frame twice
-  to sort it.
+- On the driver: another filter was pushed before.
+- On the executors: another execution has read this plan before.
+- The query that reads was created after the plan. Spark identifies queries by UUIDs that begin with the time (since
+  4.3). The plan then belongs to an earlier query, which may only have been explained.
+- Partitions were read more often, or in other stages, than planned: a plan is valid for as many scans as were planned
+  since the query was created. Another stage, another partition of a stage, or a task that reads the same range again
+  is another scan: the other side of a join or a union, or a subquery, without a filter of its own. Spark also reads a
+  frame twice to sort it.
 
-Notes are files among those of the application, which every process of an executor sees, and which Spark removes at the
-end. What no rule recognises: `docs/spark.md` says it.
+State is kept in files in the application's directory, which all processes of an executor share, and which Spark removes
+at the end. `docs/spark.md` lists the cases that no rule detects.
 """
 
 import os
@@ -35,16 +35,16 @@ _QUERY_ID = "spark.sql.execution.query.id"
 
 @dataclass(frozen=True, slots=True)
 class LoadUse:
-    """`load_id`: of the `load()`. `planned_at_ms`: when queries of it were planned, `filters` being pushed; this plan
-    is of the last."""
+    """`load_id`: identifies the `load()`. `planned_at_ms`: when it was planned with `filters`; this plan is the last
+    one."""
 
     load_id: str
     filters: str
     planned_at_ms: tuple[int, ...]
 
     def check_reader(self, place: int, task: TaskContext) -> None:
-        """On an executor, before partition number `place` of the plan is read: raise `InvalidArgument` if the query
-        that reads is not the one that was planned. A task that is tried again, or twice at a time, counts once."""
+        """Raise `InvalidArgument` if the query that is about to read partition number `place` is not the planned one.
+        Called on an executor. Retries and speculative attempts of a task count once."""
         made_at_ms = query_made_at_ms(task.getLocalProperty(_QUERY_ID)) or 0
         may_read = sum(planned_at_ms >= made_at_ms for planned_at_ms in self.planned_at_ms)
         plan = f"{self.load_id}-{len(self.planned_at_ms)}"
@@ -67,7 +67,7 @@ class LoadUse:
 
 
 def query_made_at_ms(query_id: str | None) -> int | None:
-    """When Spark made the query, by its id: a UUID of version 7. None if the id does not tell."""
+    """Return when Spark created the query, from its id; None unless that is a UUID of version 7."""
     try:
         found = UUID(query_id or "")
     except ValueError:
@@ -76,7 +76,7 @@ def query_made_at_ms(query_id: str | None) -> int | None:
 
 
 def plan_use(load_id: str, filters: str, now_ms: int) -> LoadUse:
-    """On the driver: raise `InvalidArgument` if another filter was pushed into this `load()`."""
+    """Record a plan, on the driver. Raise `InvalidArgument` if another filter was pushed into this `load()` before."""
     before = _note(f"filters-{load_id}", filters)
     if before != filters:
         raise InvalidArgument(
@@ -95,18 +95,18 @@ def _execution(task: TaskContext) -> str:
         found = task.getLocalProperty(name)
         if found is not None:
             return str(found)
-    return f"stage {task.stageId()}"  # of `rdd`, which is no query of SQL
+    return f"stage {task.stageId()}"  # `rdd` is not an SQL query
 
 
 def _note(name: str, text: str) -> str:
-    """What was noted first under that name: `text`, if nothing was."""
+    """Store `text` under this name unless something is stored already. Return the stored text."""
     directory = SparkFiles.getRootDirectory()
     path = os.path.join(directory, f"lograft-{name}")
     with tempfile.NamedTemporaryFile("w", dir=directory, prefix=".lograft-", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         try:
-            os.link(file.name, path)  # whole, or not at all
+            os.link(file.name, path)  # atomic
         except FileExistsError:
             with open(path, encoding="utf-8") as first:
                 return first.read()

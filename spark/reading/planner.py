@@ -1,5 +1,5 @@
-"""From what a user asks for to ranges of offsets, on the driver: what there is of the topics at this moment is asked of
-the cluster once, and pinned."""
+"""Turns options into ranges of offsets, on the driver: asks the cluster once for the current topics and offsets, and
+pins them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,14 +37,14 @@ def open_admin(options: ClusterOptions) -> Admin:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The partitions that are meant, in order, and the ids of their topics."""
+    """The chosen partitions, in order, and the ids of their topics."""
 
     partitions: list[TopicPartition]
     topic_ids: Mapping[str, UUID]
 
 
 class Planner:
-    """For one plan, or for those of one query."""
+    """Makes one plan, or the plans of one query."""
 
     def __init__(self, admin: Admin, options: ReadOptions) -> None:
         self.admin = admin
@@ -53,7 +53,7 @@ class Planner:
     # -- topics
 
     def choose(self, choice: TopicChoice | None = None) -> Chosen:
-        """Raise `UnknownTopic` or `UnknownPartition` for a name that does not exist."""
+        """Return the chosen partitions. Raise `UnknownTopic` or `UnknownPartition` if a named one does not exist."""
         choice = choice or self._options.choice
         topics = self._topics(choice)
         partitions = chosen_partitions(choice, {topic.name: len(topic.partitions) for topic in topics})
@@ -61,7 +61,7 @@ class Planner:
 
     def _topics(self, choice: TopicChoice) -> Sequence[TopicDescription]:
         if isinstance(choice, SubscribePattern):
-            # All at once: a topic that is deleted after its name was heard was not asked for by anybody.
+            # One request for all: with two, a matching topic deleted in between would be an error that no user caused.
             known = self.admin.describe_cluster().topics
             matching = names_to_describe(choice, [topic.name for topic in known])
             return [topic for topic in known if topic.name in matching]
@@ -70,7 +70,7 @@ class Planner:
     # -- offsets
 
     def edges(self, partitions: Iterable[TopicPartition], edge: Edge) -> Offsets:
-        """`edge` of each partition."""
+        """Return the offset of `edge` in each partition."""
         partitions = list(partitions)
         if not partitions:
             return {}
@@ -78,11 +78,11 @@ class Planner:
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where the options say to start."""
+        """Return the offsets at which the options say to start."""
         return self._offsets("startingOffsets", list(partitions), self._options.start, is_start=True)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where the options say to end."""
+        """Return the offsets at which the options say to end."""
         return self._offsets("endingOffsets", list(partitions), self._options.end, is_start=False)
 
     def _offsets(self, name: str, partitions: list[TopicPartition], wanted: Wanted, *, is_start: bool) -> Offsets:
@@ -121,10 +121,10 @@ class Planner:
     # -- ranges
 
     def batch(self) -> list[OffsetRange]:
-        """What a batch reads, before it is split. `OffsetOutOfRange` for offsets that are not there, unless losing data
-        is no failure: then what there is of them."""
+        """Return the ranges that a batch reads, before splitting. If offsets do not exist, raise `OffsetOutOfRange`, or
+        clip the ranges if `failOnDataLoss` is false."""
         chosen = self.choose()
-        # The edges only go up: so the first is asked for before all else and the last after it, and neither twice.
+        # The edges only rise: ask for the first before everything else and the last after it, and for neither twice.
         first = self.edges(chosen.partitions, EARLIEST)
         starts = first if self._options.start == EdgeOfAll(EARLIEST) else self.start_offsets(chosen.partitions)
         ends = self.end_offsets(chosen.partitions)
@@ -135,7 +135,8 @@ class Planner:
         return [self._checked(each, first[each.name], last[each.name]) for each in ranges]
 
     def stream_starts(self, chosen: Chosen) -> Offsets:
-        """Where a streaming query begins. `OffsetOutOfRange` as for a batch: later it would pass for a loss."""
+        """Return the start offsets of a streaming query. Raise `OffsetOutOfRange` as for a batch: later, the gap would
+        look like data loss."""
         first = self.edges(chosen.partitions, EARLIEST)
         starts = self.start_offsets(chosen.partitions)
         last = self.edges(chosen.partitions, LATEST)

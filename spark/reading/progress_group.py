@@ -1,4 +1,4 @@
-"""How far a streaming query has come, shown as a group of the cluster, so that its lag is seen with the others'."""
+"""Shows a streaming query's progress as a consumer group, so that its lag can be monitored like any group's."""
 
 from lograft.clients.admin.sync_admin import Admin
 from lograft.clients.errors import LograftError
@@ -14,8 +14,8 @@ _PAUSE_SECONDS = 30.0
 
 
 class ShownProgress:
-    """Commit the query's offsets to the group. The checkpoint alone counts: after a failure the query continues, and a
-    later batch retries."""
+    """Commits the query's offsets to the group, for information only: the checkpoint is authoritative. After a failed
+    commit, the query continues and a later batch commits again."""
 
     def __init__(self, bootstrap: str, options: StreamOptions) -> None:
         self._bootstrap = bootstrap

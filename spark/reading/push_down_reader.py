@@ -1,4 +1,4 @@
-"""`option("pushDown", "true")`: the filters of a query decide what is read. Spark has this since 4.1."""
+"""The reader for `option("pushDown", "true")`, which uses a query's filters to read less. Spark has this since 4.1."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ from lograft.spark.reading.planner import Planner
 
 
 class PushDownReader(BatchReader):
-    """Narrows the ranges to where rows that pass the filters can be, for one query: see `load_use`.
+    """Narrows the ranges to those that may have rows that pass the filters, for one query: see `load_use`.
 
-    A class of its own, because Spark refuses readers with `pushFilters` unless
+    This is a separate class because Spark refuses readers with `pushFilters` unless
     `spark.sql.python.filterPushdown.enabled` is set.
     """
 
@@ -27,10 +27,10 @@ class PushDownReader(BatchReader):
         super().__init__(schema, options)
         self._load_id = load_id
         self._predicates = Predicates()
-        self._use: LoadUse | None = None  # None: it is not narrowed, and good for any query
+        self._use: LoadUse | None = None  # None: not narrowed, so valid for any query
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """All are given back: Spark looks at each row itself, so that rows are the same with and without this."""
+        """Note the filters, and return all of them: Spark still tests each row, so results do not depend on this."""
         now_ms = LoopClock().wall_ms()
         heeded = [told(each) for each in filters if self._predicates.heed(each)]
         if heeded:
@@ -44,7 +44,7 @@ class PushDownReader(BatchReader):
         return [NumberedPartition(each, number) for number, each in enumerate(super().partitions())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        # Spark makes a partition of its own of a plan that has none.
+        # Spark creates its own partition for a plan without any.
         number, planned = 0, partition
         if isinstance(partition, NumberedPartition):
             number, planned = partition.number, partition.planned
@@ -54,7 +54,7 @@ class PushDownReader(BatchReader):
 
 
 class NumberedPartition(InputPartition):
-    """One of a plan, which knows which."""
+    """A partition and its number in the plan."""
 
     def __init__(self, planned: InputPartition, number: int) -> None:
         super().__init__(number)

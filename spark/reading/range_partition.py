@@ -17,7 +17,7 @@ from lograft.spark.reading.row_schema import arrow_schema
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The range that one task reads."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         super().__init__(wanted)
@@ -25,7 +25,7 @@ class RangePartition(InputPartition):
 
 
 def read_partition(partition: InputPartition, schema: StructType, options: ReadOptions) -> Iterator[Any]:
-    """Record batches. Spark makes a partition of its own of a plan that has none: that has nothing."""
+    """Yield the record batches of a partition. Spark creates its own, empty partition for a plan without any."""
     if isinstance(partition, RangePartition):
         wanted = partition.wanted
         with one_sentence():
@@ -34,7 +34,8 @@ def read_partition(partition: InputPartition, schema: StructType, options: ReadO
 
 
 def _parts(wanted: OffsetRange, options: ReadOptions) -> Iterator[RangePart]:
-    """All of the range. What retention took away since it was planned is an error, unless losing data is none."""
+    """Yield all parts of the range. If retention deleted some of it since it was planned, raise `OffsetOutOfRange`, or
+    skip that if `failOnDataLoss` is false."""
     access = cluster_access(options.cluster.bootstrap)
     while wanted.count:
         try:
@@ -58,7 +59,7 @@ def _parts(wanted: OffsetRange, options: ReadOptions) -> Iterator[RangePart]:
 
 
 def _left_of(wanted: OffsetRange, error: OffsetOutOfRange) -> OffsetRange | None:
-    """What there still is of it; None if that is not said, or if nothing is missing."""
+    """Return the part of the range that still exists; None if that is unknown, or nothing is missing."""
     if error.valid_start is None or error.valid_end is None:
         return None
     start = max(wanted.start, error.valid_start)

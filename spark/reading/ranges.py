@@ -1,4 +1,4 @@
-"""Ranges of offsets, and how they are cut into Spark partitions. Pure."""
+"""Splits ranges of offsets into Spark partitions. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from lograft.spark.common.range_reader import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class LogSize:
-    """Of a whole log, so that the size of a part of it can be guessed."""
+    """The size of a whole log, from which the size of a part is estimated."""
 
     offsets: int
     size_bytes: int
@@ -23,7 +23,7 @@ class LogSize:
 def split_ranges(
     ranges: Sequence[OffsetRange], options: SplitOptions, sizes: Mapping[TopicPartition, LogSize]
 ) -> list[OffsetRange]:
-    """One for each range that is not empty, or more where the options ask for it; in the same order."""
+    """Return the ranges that are not empty, split where the options require it, in the same order."""
     filled = [each for each in ranges if each.count > 0]
     parts = [_parts_by_limits(each, options, sizes.get(each.name)) for each in filled]
     if options.min_partitions is not None and sum(parts) < options.min_partitions:
@@ -41,7 +41,8 @@ def _parts_by_limits(wanted: OffsetRange, options: SplitOptions, size: LogSize |
 
 
 def _more_parts(ranges: Sequence[OffsetRange], parts: Sequence[int], at_least: int) -> list[int]:
-    """Shares of what is missing by how much each range has: the largest parts are cut again, until there are enough."""
+    """Distribute the missing parts in proportion to the ranges' sizes, then split the largest parts until there are
+    enough."""
     total = sum(each.count for each in ranges)
     shares = [
         min(each.count, max(count, at_least * each.count // total)) for each, count in zip(ranges, parts, strict=True)
@@ -55,6 +56,6 @@ def _more_parts(ranges: Sequence[OffsetRange], parts: Sequence[int], at_least: i
 
 
 def cut(wanted: OffsetRange, parts: int) -> list[OffsetRange]:
-    """As many parts, as equal as can be."""
+    """Split a range into this many parts of nearly equal size."""
     edges = [wanted.start + wanted.count * at // parts for at in range(parts + 1)]
     return [replace(wanted, start=start, end=end) for start, end in pairwise(edges)]

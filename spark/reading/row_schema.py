@@ -1,4 +1,4 @@
-"""The columns of a row: those of Spark's Kafka source, or fewer of them if a user asks for fewer."""
+"""The columns of a row: those of Spark's Kafka source, or the subset that the user asks for."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from lograft.spark.reading.arrow_rows import HEADERS_TYPE, TIMESTAMP_TYPE
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
-# Each column's type, as Spark has it and as Arrow does.
+# Each column's type in Spark and in Arrow.
 COLUMNS: dict[str, tuple[DataType, Any]] = {
     "key": (BinaryType(), pa.binary()),
     "value": (BinaryType(), pa.binary()),
@@ -32,7 +32,7 @@ COLUMNS: dict[str, tuple[DataType, Any]] = {
     "headers": (HEADERS, HEADERS_TYPE),
 }
 
-# Spark trusts a schema without nulls, and breaks on a null.
+# Spark trusts a schema without nulls, and fails on a null.
 _MAY_BE_NULL = ("key", "value", "headers")
 
 
@@ -42,7 +42,7 @@ def full_schema(*, include_headers: bool) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """`InvalidArgument` for a schema that a user gave and no row has."""
+    """Raise `InvalidArgument` for a user's schema that rows do not have."""
     if not schema.fields:
         raise InvalidArgument(f"the schema has no columns: give some of {', '.join(COLUMNS)}")
     for place, field in enumerate(schema.fields):
@@ -61,5 +61,5 @@ def check_schema(schema: StructType) -> None:
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """What Spark demands of record batches of `schema`, to the letter."""
+    """Return the exact Arrow schema that Spark requires of record batches of `schema`."""
     return pa.schema([pa.field(field.name, COLUMNS[field.name][1], nullable=field.nullable) for field in schema.fields])

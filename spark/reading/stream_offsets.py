@@ -1,8 +1,8 @@
-"""How far a streaming query has come, as its checkpoint has it: JSON with the ids of topics. Pure.
+"""A streaming query's offsets in its checkpoint: JSON that includes topic ids. Pure.
 
 {"source": "0b6c…", "topics": {"orders": {"id": "c1a4…", "offsets": {"0": 23, "1": 5}}}}
 
-`source` is made with the first offset of a query, and stays the same for as long as its checkpoint does.
+`source` is generated with the first offset of a query, and stays the same as long as its checkpoint does.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ class StreamOffset:
         return {"source": self.source, "topics": topics}
 
     def first_of(self, partition: TopicPartition) -> int:
-        """Where to begin: a partition that is new since is read from its beginning."""
+        """Return where to begin: a new partition is read from its beginning."""
         return self.offsets.get(partition, 0)
 
     def check_same_topics(self, now: Mapping[str, UUID]) -> None:
-        """`UnknownTopicId` if a topic is another one than it was."""
+        """Raise `UnknownTopicId` if a topic was recreated."""
         for topic, topic_id in self.topic_ids.items():
             if topic in now and now[topic] != topic_id:
                 raise UnknownTopicId(
@@ -44,7 +44,7 @@ class StreamOffset:
 
 
 def read_offset(content: Any) -> StreamOffset:
-    """Raise `InvalidArgument` for anything but such an offset."""
+    """Parse an offset. Raise `InvalidArgument` for anything else."""
     try:
         topics = content["topics"]
         topic_ids = {name: UUID(hex=topic["id"]) for name, topic in topics.items()}
@@ -69,17 +69,18 @@ def _offset(offset: Any) -> int:
 def limited(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], max_offsets: int | None
 ) -> dict[TopicPartition, int]:
-    """`latest`, or so far from `start` that there are `max_offsets` between: each partition's share is as what it has.
+    """Return `latest`, or earlier ends so that there are `max_offsets` after `start`, shared in proportion to what each
+    partition has.
 
-    Partitions that are not in `start` begin at 0. One that ends before its start has lost records: it goes back there,
-    limit or not, or what is stored there next would be passed over.
+    Partitions that are not in `start` begin at 0. One that ends before its start has lost records: it moves back to its
+    end regardless of the limit, or the query would skip the next records stored there.
     """
     sizes = {partition: max(end - start.get(partition, 0), 0) for partition, end in latest.items()}
     total = sum(sizes.values())
     if max_offsets is None or total <= max_offsets:
         return dict(latest)
     shares = {partition: size * max_offsets // total for partition, size in sizes.items()}
-    # What rounding left goes to those that lost most by it.
+    # Distribute the remainder to the partitions with the largest rounding loss.
     by_loss = sorted(sizes, key=lambda partition: (-(sizes[partition] * max_offsets % total), partition))
     for partition in by_loss[: max_offsets - sum(shares.values())]:
         shares[partition] += 1

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("lograft")`."""
+"""The reader of `spark.readStream.format("lograft")`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,21 +22,21 @@ from lograft.spark.reading.range_partition import RangePartition, read_partition
 from lograft.spark.reading.stream_offsets import StreamOffset, limited, read_offset
 
 DOUBT_SECONDS = 10.0
-"""A partition that ends before where the query is, for so long, has lost records."""
+"""A partition that ends before the query's position for this long has lost records."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans in one process of the driver, for as long as the query runs; copies of it read on the executors."""
+    """Plans in one process of the driver while the query runs; copies of it read on the executors."""
 
     def __init__(self, schema: StructType, options: ReadOptions, limits: StreamOptions) -> None:
         self._schema = schema
         self._options = options
         self._limits = limits
         self._admin: Admin | None = None
-        self._target: Mapping[TopicPartition, int] | None = None  # of a query that reads what there is, and ends
-        self._latest: StreamOffset | None = None  # as it was last looked at
-        self._waiting_since: float | None = None  # for enough to be worth a batch
-        self._short_since: dict[TopicPartition, float] = {}  # those that end before where the query is
+        self._target: Mapping[TopicPartition, int] | None = None  # the fixed end of a query with trigger availableNow
+        self._latest: StreamOffset | None = None  # the ends seen last
+        self._waiting_since: float | None = None  # for `minOffsetsPerTrigger`
+        self._short_since: dict[TopicPartition, float] = {}  # partitions that end before the query's position
         self._progress = ShownProgress(options.cluster.bootstrap, limits)
 
     # -- offsets
@@ -58,7 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @one_sentence()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = read_offset(start)
-        # Spark commits a batch when it plans another: of the last one it would never be known that it is done.
+        # Spark commits a batch only when it plans the next one, so show the last batch's progress here.
         self._progress.show(begun)
         now = self._look(begun)
         if self._is_too_little(begun, now):
@@ -70,7 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else self._latest.to_json()
 
     def _look(self, begun: StreamOffset) -> StreamOffset:
-        """The ends of all partitions there are, new ones included, as far as the query may see them."""
+        """Return the ends of all current partitions, including new ones, up to the query's target."""
         chosen = self._choose()
         begun.check_same_topics(chosen.topic_ids)
         self._check_none_missing(begun, chosen)
@@ -82,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(begun.source, chosen.topic_ids, ends)
 
     def _choose(self) -> Chosen:
-        """Return the topics and partitions of the choice that exist."""
+        """Return the chosen topics and partitions that exist."""
         planner = self._planner()
         try:
             return planner.choose()
@@ -90,8 +90,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return planner.choose(without_missing(self._options.choice, planner.admin.list_topics()))
 
     def _check_none_missing(self, begun: StreamOffset, chosen: Chosen) -> None:
-        """If losing data is no failure, nor is a name that is not there: once a topic is gone, and a batch was without
-        it, no checkpoint tells the two apart. A query that begins has them checked all the same."""
+        """Raise `UnknownTopic` if a chosen topic is missing, unless `failOnDataLoss` is false: after a batch without a
+        deleted topic, the checkpoint cannot tell it from a name that never existed. A new query is checked in either
+        case, by `initialOffset`."""
         if not self._options.fail_on_data_loss:
             return
         for topic in begun.topic_ids:
@@ -109,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end >= first or self._target is not None:
             self._short_since.pop(partition, None)
             return max(end, first)
-        # A leader that was replaced, and does not know it yet, may not know how far the query has read.
+        # A leader that was replaced and does not know it yet may lack records that the query has read.
         now_seconds = LoopClock().monotonic_seconds()
         if now_seconds - self._short_since.setdefault(partition, now_seconds) < DOUBT_SECONDS:
             return first
@@ -121,7 +122,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_too_little(self, begun: StreamOffset, now: StreamOffset) -> bool:
-        """True if the query should wait for more records: up to `maxTriggerDelay`, never if it reads to a fixed end."""
+        """Return True if the query should wait for more records: up to `maxTriggerDelay`, and never if it reads to a
+        fixed end."""
         if self._limits.min_offsets is None or self._target is not None:
             return False
         clock_ms = LoopClock().monotonic_seconds() * 1000

@@ -1,1 +1,1 @@
-"""Writing rows, at least once or exactly once."""
+"""Writes rows, at least once or exactly once."""

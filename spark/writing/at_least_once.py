@@ -12,7 +12,7 @@ from lograft.spark.writing.write_options import WriteOptions
 
 
 class Written(WriterCommitMessage):
-    """By one task."""
+    """The result of one task: the number of rows it wrote."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -20,7 +20,7 @@ class Written(WriterCommitMessage):
 
 @one_sentence()
 def write_rows(batches: Iterator[Any], options: WriteOptions) -> Written:
-    """Return when all are acknowledged; raise if any is not."""
+    """Write the rows, and return when all are acknowledged. Raise if any failed."""
     rows = 0
     cluster = options.cluster
     with Producer(
@@ -45,7 +45,7 @@ def write_rows(batches: Iterator[Any], options: WriteOptions) -> Written:
 
 
 class DirectWriter(DataSourceArrowWriter):
-    """Of a batch that does not ask for more."""
+    """The writer of a batch without `exactlyOnce`."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

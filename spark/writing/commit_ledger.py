@@ -1,7 +1,8 @@
-"""The decisions to publish batches, and which are published: a topic that all drivers of all queries share.
+"""The ledger: a topic, shared by all drivers of all queries, that records decisions to publish batches and their
+completion.
 
-A batch of a query is decided once: by the first record that says so. Whoever comes later, be it the driver itself
-restarted, or one that was believed to be dead, finds that record, and does what it says: which is the same for all.
+The first decision on a query's batch in the ledger is final. Any driver that comes later, be it the restarted one or
+one that was believed dead, finds that record and carries it out, with the same result.
 """
 
 import json
@@ -28,7 +29,7 @@ _HINT_MS = 5000
 
 
 class Share(NamedTuple):
-    """What a target gets: where it ended before, and how many records are added."""
+    """A target's part of a batch: its end before the batch, and the number of records to add."""
 
     end_before: int
     records: int
@@ -36,8 +37,8 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """To publish what is staged at `staged` (offsets by partition of the staging topic, in that order), as batches of
-    one producer that are numbered from 0 in each target."""
+    """A decision to publish the batches staged at `staged` (offsets by partition of the staging topic, in that order),
+    under one producer id, with sequences from 0 in each target."""
 
     batch_id: int
     producer_id: int
@@ -64,8 +65,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """The latest batch of a query that was decided, where in the ledger that is and since when, and whether it is all
-    published. `decision` is None if only that is left to be read."""
+    """The latest decided batch of a query: its offset in the ledger, its time, and whether it is fully published.
+    `decision` is None if only the record of its completion still exists."""
 
     batch_id: int
     decision: Decision | None
@@ -75,7 +76,7 @@ class LedgerState:
 
 
 class Ledger:
-    """Of one query."""
+    """The ledger's records of one query."""
 
     def __init__(self, admin: Admin, access: ClusterAccess, options: ClusterOptions, query_id: str) -> None:
         self._admin = admin
@@ -95,24 +96,24 @@ class Ledger:
         self._state: LedgerState | None = None
 
     def latest(self) -> LedgerState | None:
-        """None: nothing of the query was ever decided. That may be what was true a moment ago, told by a leader that
-        does not know yet that it was replaced: who decides because of it is told better by `decide`."""
+        """Return the latest state, or None if no batch of the query was ever decided. It may be out of date if the
+        leader was replaced and does not know it yet; `decide` returns the state that holds."""
         return self._read_on(self._edge("latest"))
 
     def decide(self, decision: Decision) -> tuple[LedgerState, bool]:
-        """Have it written, and return what holds, and whether that is this one: another of the same batch may have
-        been written before."""
+        """Append the decision. Return the state that holds, and whether it is this decision: another one on the same
+        batch may have been appended first."""
         own = self._append(decision.to_json())
         state = self._read_on(own + 1)
-        assert state is not None, "the ledger has what was just written to it"
-        assert state.batch_id >= decision.batch_id, "what was just written holds, unless something else does"
-        # Many queries have one batch and no more, those that are no streams: nobody will look for what they decided.
+        assert state is not None, "the ledger lacks the record just appended"
+        assert state.batch_id >= decision.batch_id, "the ledger's latest batch is older than the decision"
+        # A query with a single batch is no stream: no later batch will look for its decision, so do not remember it.
         if state.batch_id > 0:
             self._remember(state.offset)
         return state, state.offset == own
 
     def _read_on(self, end: int) -> LedgerState | None:
-        """All records before `end`, and perhaps more, are taken into account."""
+        """Apply at least all records before `end`, and return the state."""
         entries = self._first_entries(end) if self._read_to is None else self._entries(self._read_to, end)
         for record, content in entries:
             self._state = _after(self._state, record, content)
@@ -120,14 +121,14 @@ class Ledger:
         return self._state
 
     def published(self, batch_id: int) -> None:
-        """All of the batch is."""
+        """Record that all of the batch is published."""
         self._append(json.dumps({"kind": "published", "batch": batch_id}))
 
-    # -- where to look
+    # -- where to start reading
 
     def _first_entries(self, end: int) -> Iterator[tuple[Record, Any]]:
-        """From the latest decision that is remembered, or all there is. What is remembered may be of a ledger that is
-        no more: it counts only if the decision is there."""
+        """Yield the entries from the latest remembered decision on, or all. The remembered offset may belong to a
+        deleted ledger, so use it only if there is a decision at that offset."""
         start, remembered = self._edge("earliest"), self._remembered()
         if remembered is not None and start <= remembered < end:
             entries = self._entries(remembered, end)
@@ -137,7 +138,7 @@ class Ledger:
         return self._entries(start, end)
 
     def _remembered(self) -> int | None:
-        """Where a decision is, kept as a group's offset."""
+        """Return the offset of a decision, which is stored as a group's committed offset."""
         with suppress(LograftError), Admin(self._options.bootstrap, timeout_ms=_HINT_MS) as admin:
             known = admin.group_offsets(self._group, [self._partition]).get(self._partition)
             return None if known is None else known.committed
@@ -150,7 +151,7 @@ class Ledger:
     # -- records
 
     def _append(self, text: str) -> int:
-        """Return where it is, once it is there to stay."""
+        """Append a record, wait until it is committed, and return its offset."""
         with Producer(self._options.bootstrap, delivery_timeout_ms=self._options.timeout_ms) as producer:
             sent = producer.send(LEDGER_TOPIC, text.encode(), key=self._query, partition=self._partition.partition)
             return sent.result().offset
@@ -183,7 +184,7 @@ def _is_decision(content: Any) -> bool:
 
 
 def _after(state: LedgerState | None, record: Record, content: Any) -> LedgerState | None:
-    """What holds when one more record was read."""
+    """Return the state after one more record."""
     try:
         batch_id = content["batch"]
         match content["kind"]:
@@ -191,7 +192,7 @@ def _after(state: LedgerState | None, record: Record, content: Any) -> LedgerSta
                 decision = _read_decision(content)
                 return LedgerState(batch_id, decision, record.offset, record.timestamp, is_published=False)
             case "published" if state is None or batch_id > state.batch_id:
-                # The decision is gone, as retention goes by age: what is said of it counts no less.
+                # Retention has deleted the decision, but its completion still counts.
                 return LedgerState(batch_id, None, record.offset, record.timestamp, is_published=True)
             case "published" if state is not None and batch_id == state.batch_id:
                 return replace(state, is_published=True)
@@ -217,7 +218,7 @@ def _read_decision(content: Any) -> Decision:
 
 
 def _differences(offsets: Sequence[int]) -> list[int]:
-    """Most are 1, which is shorter."""
+    """Return the offsets as differences, which are shorter, as most are 1."""
     return [offset - before for before, offset in zip([0, *offsets], offsets, strict=False)]
 
 

@@ -1,12 +1,12 @@
-"""Writes that are seen once, whatever is tried again: tasks stage their rows, the driver decides, then publishes.
+"""Exactly-once writes, regardless of retries: tasks stage their rows, then the driver decides and publishes.
 
-1. Each task stages its rows as batches in a topic of its own, and tells where they are. An attempt that fails leaves
-   batches there that nobody ever looks at.
-2. The driver writes to the ledger what of it is to be published, under which producer. The first such record of a batch
-   of a query is the one that holds, whoever wrote it.
-3. What it says is published, and when that is done, the ledger says so, too.
+1. Each task stages its rows as batches in a staging topic, and reports their offsets. A failed attempt leaves batches
+   there that are never read.
+2. The driver writes a decision to the ledger: which staged batches to publish, and under which producer id. The first
+   decision on a query's batch holds, whichever driver wrote it.
+3. The driver publishes those batches, and then records completion in the ledger.
 
-A driver that is started again has its tasks stage the batch again, finds what was decided, and goes on with that.
+After a restart, the driver has its tasks stage the batch again, finds the earlier decision, and carries that out.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from lograft.spark.writing.write_options import STAGED_TOPIC
 
 @one_sentence()
 def commit_staged(messages: Sequence[Staged], batch_id: int, options: ClusterOptions) -> None:
-    """Return when the batch is published: the rows of `messages`, unless an earlier decision holds."""
+    """Publish the batch: the rows of `messages`, unless an earlier decision holds. Return when that is done."""
     query_ids = {message.query_id for message in messages}
     if not query_ids:
         return  # no task, no rows
@@ -38,7 +38,7 @@ def commit_staged(messages: Sequence[Staged], batch_id: int, options: ClusterOpt
     access = cluster_access(options.bootstrap)
     try:
         _commit(messages, batch_id, query_id, options, access)
-    except WrongCluster:  # what there was is as unknown there as the query
+    except WrongCluster:  # the worker's access was to a replaced cluster, so start over in the new one
         _commit(messages, batch_id, query_id, options, renewed_access(access, options.bootstrap))
 
 
@@ -59,7 +59,7 @@ def _commit(
             is_resumed = not is_ours
         if state.batch_id > batch_id or state.is_published:
             return
-        assert state.decision is not None, "what is not published has all that is needed for it"
+        assert state.decision is not None, "an unpublished batch has no decision"
         decided_ms = state.decided_ms if is_resumed else None
         publish(admin, access, options, state.decision, decided_ms=decided_ms, looked_ms=looked_ms)
         ledger.published(batch_id)
@@ -99,7 +99,7 @@ def _decide(
 
 
 def _check_staged(admin: Admin, topic_ids: set[bytes], staged: Mapping[int, Sequence[int]]) -> None:
-    """Check that every staged batch exists, since a decision can never be revoked."""
+    """Raise unless every staged batch exists, because a decision can never be revoked."""
     if topic_ids != {admin.describe_topic(STAGED_TOPIC).id.bytes}:
         raise UnknownTopicId(f"{STAGED_TOPIC} was recreated while rows were being staged there: do it again")
     partitions = [TopicPartition(STAGED_TOPIC, number) for number, offsets in staged.items() if offsets]

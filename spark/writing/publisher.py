@@ -1,7 +1,7 @@
-"""Brings staged batches to where they belong: each target's in order, numbered from 0 by one producer.
+"""Publishes staged batches to their targets: in order, with sequences from 0, under one producer id.
 
-The decision alone determines the batches and their numbers. So it may be done again, from the beginning or by
-several at once: brokers take each number once.
+The decision alone determines the batches and their sequences. So publishing is idempotent: it may be repeated from the
+beginning, or done by several drivers at once, because brokers store each sequence once.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from lograft.spark.writing.write_options import STAGED_TOPIC
 from lograft.storage.batch.codec import iterate_batches
 from lograft.storage.batch.header import renumber
 
-# Brokers know a producer's last five batches again.
+# Brokers recognize duplicates of a producer's last five batches.
 _WINDOW = 5
 _WINDOW_BYTES = 4 * 1024 * 1024
 _ROUND_BYTES = 16 * 1024 * 1024
@@ -50,17 +50,18 @@ _FIRST_RETRY_MS = 20
 _LAST_RETRY_MS = 500
 
 TRUST_MS = 12 * 3600 * 1000
-"""Brokers know a producer again for 24 hours. Half of that after it was last looked how far a batch is published, it is
-looked again before more is sent: what they have forgotten they would store a second time."""
+"""Brokers remember a producer for 24 hours. If the last check of how much is published is older than half of that,
+check again before sending more: brokers would store forgotten batches a second time."""
 
 
 class LookedTooLongAgo(Exception):
-    """The machine slept, or the cluster took nothing for half a day."""
+    """The last check of how much is published is older than `TRUST_MS`: the machine slept, or the cluster accepted
+    nothing for half a day."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """Of one target. `next_sequence`: of the next batch that is read, not wrapped."""
+    """The progress of one target. `next_sequence`: that of the next staged batch, not wrapped."""
 
     next_sequence: int = 0
     waiting: list[bytes] = field(default_factory=list)
@@ -75,20 +76,20 @@ def publish(
     decided_ms: int | None,
     looked_ms: int,
 ) -> None:
-    """Return when all of it is acknowledged. `decided_ms`: when it was decided; some of it may be there already. None:
-    after `looked_ms`, and none was."""
+    """Publish the decision, and return when all of it is acknowledged. `decided_ms`: when an earlier driver decided it,
+    which may have published some of it; None if it was decided after `looked_ms` and nothing is published yet."""
     publisher = Publisher(access.cluster, options.timeout_ms, looked_ms)
     access.loop.begin(publisher.look_up, decision).result()
     stored: Mapping[Target, int] = dict.fromkeys(decision.targets, 0)
     if decided_ms is not None:
         stored = _all_stored(admin, access, options, decision, decided_ms)
-    # Staged rows may be gone by now: a batch that is complete does not need them.
+    # A batch that is already complete does not need the staged rows, which may no longer exist.
     while any(stored[target] < share.records for target, share in decision.targets.items()):
         try:
             _publish_rest(access, options, decision, publisher, stored)
             return
         except (OutOfOrderSequence, UnknownProducerId) as error:
-            # Another driver publishes the same, and is further ahead than brokers remember: what it did is left out.
+            # Another driver is publishing the same, and is ahead by more than brokers remember: skip what it published.
             before, stored = stored, _all_stored(admin, access, options, decision, decided_ms)
             if stored == before:
                 raise _cannot_be_told(type(error), decision, error.message) from None
@@ -153,7 +154,7 @@ def _staged(access: ClusterAccess, options: ClusterOptions, decision: Decision) 
 
 
 def _staged_is_gone(kind: type[LograftError], decision: Decision, reason: str) -> LograftError:
-    """The staging topic keeps rows for a day, unless it is configured otherwise."""
+    """Return the error for missing staged rows, which the staging topic keeps for a day by default."""
     return kind(
         f"batch {decision.batch_id} was decided to be published, and perhaps is in part, but what was staged of it in "
         f"{STAGED_TOPIC} is gone ({reason}): look at what its topics have, then start the query with a new checkpoint"
@@ -163,9 +164,10 @@ def _staged_is_gone(kind: type[LograftError], decision: Decision, reason: str) -
 def _all_stored(
     admin: Admin, access: ClusterAccess, options: ClusterOptions, decision: Decision, decided_ms: int | None
 ) -> dict[Target, int]:
-    """Up to which number, not wrapped, each target has the producer's records already."""
+    """Return the sequence, not wrapped, up to which each target has the producer's records."""
     clock = access.cluster.runtime.clock
-    # Brokers refuse what a target had and forgot, for as long as they know the producer. After that nobody does.
+    # While brokers remember the producer, they refuse duplicates of records that retention deleted. After that, a
+    # missing record could have been published and deleted, so refuse to guess.
     is_old = decided_ms is not None and clock.wall_ms() - decided_ms > TRUST_MS
     if is_old:
         _check_no_target_is_compacted(admin, decision)
@@ -191,7 +193,7 @@ def _check_no_target_is_compacted(admin: Admin, decision: Decision) -> None:
 
 
 def stored_of(producer_id: int, parts: Iterable[RangePart]) -> int:
-    """How far the producer's batches in these parts are numbered, not wrapped. They are in order."""
+    """Return the end of the producer's sequences in these parts, not wrapped. Its batches are in order."""
     stored = 0
     for part in parts:
         for _, header in iterate_batches(memoryview(part.batches)):
@@ -201,13 +203,13 @@ def stored_of(producer_id: int, parts: Iterable[RangePart]) -> int:
 
 
 def _window(batches: Sequence[bytes]) -> Sequence[bytes]:
-    """Those that go together: few enough that brokers know them again, and that they fit into a message."""
+    """Return the batches to send together: few enough for brokers to recognize duplicates, and to fit in a message."""
     ends = accumulate(map(len, batches[:_WINDOW]))
     return batches[: max(1, sum(end <= _WINDOW_BYTES for end in ends))]
 
 
 class Publisher:
-    """Stores batches that are numbered already, of a producer that others may be, too."""
+    """Stores batches that already have sequences, under a producer id that other drivers may use at the same time."""
 
     def __init__(self, cluster: ClusterClient, patience_ms: int, looked_ms: int) -> None:
         self._cluster = cluster
@@ -217,11 +219,11 @@ class Publisher:
         self._looked_ms = looked_ms  # wall-clock time, which advances while the machine sleeps
 
     def look_again(self) -> None:
-        """It is about to be looked how far the batch is published."""
+        """Note that the caller is about to check how much of the batch is published."""
         self._looked_ms = self._clock.wall_ms()
 
     async def look_up(self, decision: Decision) -> None:
-        """Know who leads its targets. `UnknownTopicId` if a topic is another than it was."""
+        """Look up the leaders of the decision's targets. Raise `UnknownTopicId` if a topic was recreated."""
         for topic_id, name in decision.topics.items():
             last = max((each.partition for each in decision.targets if each.topic_id == topic_id), default=0)
             async with self._cluster.within(self._patience_ms, f"nothing could be learnt of topic {name!r}"):
@@ -230,7 +232,7 @@ class Publisher:
                 raise UnknownTopicId(f"topic {name!r} was recreated while rows were being written to it")
 
     async def store(self, batches: Mapping[Target, Sequence[bytes]]) -> None:
-        """Each target's in order. Return when all are acknowledged."""
+        """Store the batches, those of each target in order. Return when all are acknowledged."""
         try:
             async with asyncio.TaskGroup() as group:
                 for target, some in batches.items():
@@ -260,7 +262,8 @@ class Publisher:
             await self._clock.sleep_ms(backoff.next_ms())
 
     async def _attempt(self, target: Target, batches: Sequence[bytes]) -> tuple[int, LograftError | None]:
-        """Return the number of batches stored, and the error of the next. Raise `UnknownTopicId` for a lost topic."""
+        """Send batches once. Return how many are stored, and the error of the next. Raise `UnknownTopicId` if the topic
+        was deleted."""
         leader = self._cluster.view.leader(*target)
         if leader is None:
             raise UnknownTopicId("the topic was deleted while rows were being written to it")

@@ -1,4 +1,4 @@
-"""Convert the rows that Spark hands over to tables that a producer takes: by topic, in the order of the rows."""
+"""Converts Spark's rows to tables for a producer, by topic and in row order."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ _COLUMNS = ("value", "key", "timestamp", "headers", "partition")
 
 
 def check_write_schema(schema: StructType, topic: str | None) -> None:
-    """Raise `InvalidArgument` for rows that cannot be written. Ignore other columns, as Spark's Kafka sink does."""
+    """Raise `InvalidArgument` for rows that cannot be written. Ignore unknown columns, as Spark's Kafka sink does."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
         raise InvalidArgument(f"the rows have no column 'value': they have {', '.join(types) or 'none at all'}")
@@ -47,7 +47,7 @@ def _are_headers(of_type: DataType) -> bool:
 
 
 def tables_by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
-    """Yield each topic with the rows that go there. Raise `InvalidArgument` for a row without a topic."""
+    """Yield each topic with its rows. Raise `InvalidArgument` for a row without a topic."""
     if not batch.num_rows:
         return
     names = [name for name in _COLUMNS if name in batch.schema.names]
@@ -64,7 +64,7 @@ def tables_by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
 
 
 def _in_milliseconds(table: Any) -> Any:
-    """Replace Spark's timestamps with milliseconds since 1970. A null means now, as a missing column does."""
+    """Replace Spark's timestamps with milliseconds since 1970. A null means now, like a missing column."""
     if "timestamp" not in table.schema.names:
         return table
     at = table.schema.get_field_index("timestamp")

@@ -1,4 +1,4 @@
-"""Rows as the batches that will be published, not numbered yet; and how one looks as a record of the staging topic."""
+"""Encodes rows as the batches to publish, without sequences yet, and as records of the staging topic."""
 
 import struct
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _TARGET = struct.Struct(">16sii")
 
 
 class Target(NamedTuple):
-    """A partition of a topic that is meant by its id."""
+    """A partition of a topic identified by its id."""
 
     topic_id: bytes
     partition: int
@@ -29,8 +29,8 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """As it was when the rows were staged. What it would not take, it would refuse only when some of a batch is
-    published already, and again and again: so it is refused before that."""
+    """A target topic at the time of staging. Staging refuses rows that the topic would not accept: otherwise it would
+    refuse them, on every retry, only after some of the batch is published."""
 
     name: str
     topic_id: bytes
@@ -41,7 +41,7 @@ class TargetTopic:
 
 
 class StagedBatch(NamedTuple):
-    """Where it goes, how many records it has, and its bytes."""
+    """A batch to publish: its target, number of records, and bytes."""
 
     target: Target
     record_count: int
@@ -49,12 +49,12 @@ class StagedBatch(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """Of the staging topic's record, whose value is the batch."""
+        """The key of its record in the staging topic; the value is the batch."""
         return _TARGET.pack(*self.target, self.record_count)
 
 
 def read_staged(key: bytes | None, value: bytes | None) -> StagedBatch:
-    """The inverse. `InvalidArgument` for a record that is none of ours."""
+    """Decode a record of the staging topic. Raise `InvalidArgument` if the connector did not write it."""
     if key is None or value is None or len(key) != _TARGET.size:
         raise InvalidArgument("the staging topic has a record that is no staged batch: let nobody else write there")
     topic_id, partition, count = _TARGET.unpack(key)
@@ -62,8 +62,8 @@ def read_staged(key: bytes | None, value: bytes | None) -> StagedBatch:
 
 
 def batches_of(table: Any, topic: TargetTopic, *, now_ms: int, turns: Turns) -> Iterator[StagedBatch]:
-    """All rows of `table`, each partition's in order. Partitions take `turns` at rows with neither partition nor
-    key."""
+    """Yield all rows of `table` as batches, in order within each partition. Partitions take `turns` for rows with
+    neither partition nor key."""
     given = columns_of_table(table)
     columns = arrow_columns(given, now_ms)
     if topic.needs_keys and (columns.keys is None or columns.keys.null_count):
@@ -77,7 +77,7 @@ def batches_of(table: Any, topic: TargetTopic, *, now_ms: int, turns: Turns) -> 
 
 
 def _encoded(columns: ArrowColumns, topic: TargetTopic) -> Iterator[tuple[int, bytes]]:
-    """As batches that the topic takes: one, or halves of halves."""
+    """Yield one batch, or repeatedly halved ones that are within the topic's limit."""
     batch = encode_arrow(
         columns.values,
         keys=columns.keys,

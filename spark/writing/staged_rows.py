@@ -1,5 +1,5 @@
-"""What a task does with its rows in an exactly-once write: it stages them, and tells where they are. Nothing of it is
-seen in the target topics before the driver publishes it."""
+"""The task side of an exactly-once write: stages rows and reports their offsets. No row is visible in the target topics
+before the driver publishes it."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from lograft.spark.writing.staged_batches import BATCH_BYTES, StagedBatch, Targe
 from lograft.spark.writing.write_options import LEDGER_PARTITIONS, LEDGER_TOPIC, STAGED_TOPIC, WriteOptions
 from lograft.storage.batch.codec import Compression
 
-# So much is put into batches at a time: enough that they are not small.
+# How much is put into batches at a time: enough to avoid small batches.
 _CHUNK_BYTES = 8 * 1024 * 1024
 _LARGEST_BATCH_BYTES = 60 * 1024 * 1024
 _DAY_MS = 24 * 3600 * 1000
@@ -31,8 +31,8 @@ _MAX_BYTES, _CLEANUP, _COMPRESSION = "max.message.bytes", "cleanup.policy", "com
 
 
 class Staged(WriterCommitMessage):
-    """By one task: `offsets` of `partition` of the staging topic, which is meant by its id. `targets`: how many
-    records go to each. `topics`: the names of theirs."""
+    """The result of one task: `offsets` of its batches in `partition` of the staging topic. `targets`: the number of
+    records for each. `topics`: the names of the target topics."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Staged(WriterCommitMessage):
 
 @one_sentence()
 def stage_rows(batches: Iterator[Any], options: WriteOptions, query_id: str, task_number: int) -> Staged:
-    """Return when all are acknowledged; raise if any is not."""
+    """Stage the rows, and return when all are acknowledged. Raise if any failed."""
     with open_admin(options.cluster) as admin:
         staging = _Staging(admin, options)
         partition = task_number % staging.partition_count
@@ -74,7 +74,7 @@ def stage_rows(batches: Iterator[Any], options: WriteOptions, query_id: str, tas
 
 
 def _chunks(batches: Iterator[Any]) -> Iterator[Any]:
-    """The same rows, in larger pieces."""
+    """Join batches of rows to larger ones."""
     waiting: list[Any] = []
     size_bytes = 0
     for batch in batches:
@@ -88,8 +88,7 @@ def _chunks(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Staging:
-    """What a task needs to know of the cluster. The staging topic and the ledger are made by the first that needs
-    them."""
+    """A task's view of the cluster. The first task that needs them creates the staging topic and the ledger."""
 
     def __init__(self, admin: Admin, options: WriteOptions) -> None:
         self._admin = admin
@@ -117,8 +116,8 @@ class _Staging:
 
 
 def _look_up(admin: Admin, name: str, compression: str | None) -> TargetTopic:
-    """`compression`: what the writer wants. A topic that has its own is given that, or a batch could be larger once
-    it is converted."""
+    """Return the target topic. `compression`: the writer's choice, overridden by the topic's own if it has one, because
+    a batch could exceed the limit once the broker converts it."""
     topic = admin.describe_topic(name)
     entries = admin.describe_config(ConfigKind.TOPIC, name, (_MAX_BYTES, _CLEANUP, _COMPRESSION))
     config = {entry.key: entry.value or "" for entry in entries}
@@ -134,19 +133,20 @@ def _look_up(admin: Admin, name: str, compression: str | None) -> TargetTopic:
     )
 
 
-# Whatever the cluster's defaults are.
+# Settings that must not depend on the cluster's defaults.
 _KEPT = {
     _CLEANUP: "delete",
     "retention.bytes": "-1",
     "unclean.leader.election.enable": "false",
     _MAX_BYTES: str(_LARGEST_BATCH_BYTES),
 }
-# Retention goes by time, and a driver's clock may be wrong by days. Of what is staged, it is seen whether it is there.
+# Retention is by time, and a driver's clock may be wrong by days. Staged batches need no append time: a decision checks
+# that they exist.
 _LEDGER_ONLY = {"message.timestamp.type": "LogAppendTime", "retention.ms": str(7 * _DAY_MS)}
 
 
 def ensure_topics(admin: Admin) -> None:
-    """The staging topic and the ledger."""
+    """Create the staging topic and the ledger if they do not exist."""
     present = admin.list_topics()
     if STAGED_TOPIC not in present:
         with suppress(TopicAlreadyExists):
@@ -157,8 +157,8 @@ def ensure_topics(admin: Admin) -> None:
 
 
 def check_topics(admin: Admin) -> None:
-    """`InvalidConfig` if they are set so that what was decided could be forgotten, or changed: compaction would keep
-    the last decision on a batch, and it is the first that holds."""
+    """Raise `InvalidConfig` if the connector's topics are compacted: that would lose staged rows, and keep the last
+    decision on a batch, while the first one holds."""
     for topic in (STAGED_TOPIC, LEDGER_TOPIC):
         (policy,) = admin.describe_config(ConfigKind.TOPIC, topic, (_CLEANUP,))
         if "compact" in (policy.value or ""):

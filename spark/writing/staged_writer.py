@@ -1,4 +1,4 @@
-"""Exactly-once writes, as Spark calls them."""
+"""The writer of a batch with `exactlyOnce`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from lograft.spark.writing.write_options import WriteOptions
 
 
 class StagedWriter(DataSourceArrowWriter):
-    """Of a batch: all of its rows are seen once it is done, and those of attempts that failed never."""
+    """Writes a batch whose rows all become visible when it is done; rows of failed attempts never do."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

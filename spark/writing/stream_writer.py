@@ -1,4 +1,4 @@
-"""`df.writeStream.format("lograft")`."""
+"""The writer of `df.writeStream.format("lograft")`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from lograft.spark.writing.write_options import WriteOptions
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Made anew for each commit."""
+    """Spark creates a new instance for each commit."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""What a Spark user may say of a write. Pure."""
+"""The write options. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from lograft.spark.common.options import BOOTSTRAP, ClusterOptions, Options, clu
 _COMPRESSION = ("lograft.compression.type", "kafka.compression.type")
 _ACKS = ("lograft.acks", "kafka.acks")
 WRITE_OPTIONS = (*BOOTSTRAP, "timeoutMs", "topic", *_COMPRESSION, *_ACKS, "exactlyOnce")
-# Spark's own, which it hands on.
+# Spark's own options, which it passes on.
 _OF_SPARK = ("checkpointLocation", "path", "queryName")
 
 HIDDEN_PREFIX = "lograft-spark-"
-"""Of topics that the connector keeps for itself: lists of topics show them with `--internal` only."""
+"""The prefix of the connector's own topics, which topic lists show with `--internal` only."""
 STAGED_TOPIC = f"{HIDDEN_PREFIX}staged"
 LEDGER_TOPIC = f"{HIDDEN_PREFIX}ledger"
-# Where a query's records are follows from this. It never changes, however many partitions are added.
+# Determines the partition of a query's records, so it must never change, even if partitions are added.
 LEDGER_PARTITIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`topic`: of all rows; None: each row has a column that says it. `is_exactly_once`: rows are staged, and published
-    once all are."""
+    """`topic`: that of all rows; None: each row names its topic in a column. `is_exactly_once`: rows are staged, and
+    published once all are staged."""
 
     cluster: ClusterOptions
     topic: str | None
@@ -40,7 +40,7 @@ class WriteOptions:
 
 
 def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptions:
-    """`InvalidArgument` for anything that cannot be."""
+    """Parse the options of a write. Raise `InvalidArgument` for any invalid one."""
     options = Options(given, (*WRITE_OPTIONS, *_OF_SPARK), "writing")
     compression = cast("CompressionOption | None", options.text(*_COMPRESSION))
     acks = cast(AcksOption, options.text(*_ACKS) or "all")
@@ -52,13 +52,13 @@ def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptio
         raise InvalidArgument(
             f"option timeoutMs is {cluster.timeout_ms}: give at most {MAX_DELIVERY_TIMEOUT_MS}, one hour"
         )
-    ProducerOptions(acks=acks, compression=compression)  # it knows what can be
+    ProducerOptions(acks=acks, compression=compression)  # validates both
     if topic is not None:
         check_target(topic)
     return WriteOptions(cluster, topic, compression, acks, is_exactly_once)
 
 
 def check_target(topic: str) -> None:
-    """`InvalidArgument` for a topic that is not for rows."""
+    """Raise `InvalidArgument` for the connector's own topics."""
     if topic in (STAGED_TOPIC, LEDGER_TOPIC):
         raise InvalidArgument(f"topic {topic!r} is for what is being written: give another one")

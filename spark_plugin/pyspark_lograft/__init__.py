@@ -1,4 +1,4 @@
-"""Where Spark looks for data sources: modules named `pyspark_...` with a `DefaultSource`."""
+"""The module that Spark discovers: it looks for modules named `pyspark_...` with a `DefaultSource`."""
 
 from lograft.spark.source import LograftSource as DefaultSource
 
