@@ -223,7 +223,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _plan(directory: Path, nodes: int | None, port: int | None) -> LocalCluster:
-    """The cluster as it is to be started. What is not said is as it was before."""
+    """Return the cluster to start. Options that are not given keep their former values."""
     former = find_cluster(directory)
     if former is None:
         cluster_id = f"dev-{system_rng().uuid().hex[:12]}"

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", flags=re.ASCII)
 
 
 class BadContexts(ValueError):
-    """Invalid text or name. The message says what is wrong."""
+    """Invalid text or name. The message names the problem."""
 
 
 @dataclass(frozen=True, slots=True)

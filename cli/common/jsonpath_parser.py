@@ -27,7 +27,7 @@ _DEEPEST = 50
 
 
 class BadTemplate(ValueError):
-    """An invalid template. The message says what is wrong, and at which character."""
+    """An invalid template. The message names the problem and its position."""
 
 
 def parse_template(text: str) -> Template:

@@ -22,7 +22,7 @@ class Exactly:
 
 
 class BadTarget(ValueError):
-    """An invalid target. The message says what was given, and what is accepted."""
+    """An invalid target. The message has the given text and the accepted forms."""
 
 
 def parse_target(text: str, now_ms: int) -> Earliest | Latest | Moment | Exactly:

@@ -145,7 +145,7 @@ def produce(
                 if sending.failure is not None:
                     break
         except KeyboardInterrupt:
-            pass  # write what was read, unless interrupted again
+            pass  # write the lines read so far, unless interrupted again
         except (CommandError, LograftError, OSError) as error:
             problem = error  # reported after the number of records written before
         producer.flush()

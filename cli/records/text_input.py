@@ -36,7 +36,7 @@ class RecordForm(Protocol):
 
 
 class BadLine(Exception):
-    """An invalid line: what is wrong, to follow its position, and the remedy."""
+    """An invalid line: the problem, to be printed after the position, and the remedy."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)

@@ -15,7 +15,7 @@ _MAX_ID = 2**31 - 1
 
 
 class BadPlan(ValueError):
-    """An invalid plan. The message says what is wrong, and where."""
+    """An invalid plan. The message names the problem and its place."""
 
 
 def _resource(name: TopicPartition, before: Sequence[int] | None, after: Sequence[int]) -> Resource:

@@ -103,7 +103,7 @@ class RaftCore:
         self._reads: list[ReadAnswer] = []
         self.reset_election_timer()
 
-    # -- what is known
+    # -- state
 
     @property
     def configuration(self) -> Configuration:

@@ -35,7 +35,7 @@ class Ready:
     hard_state: HardState | None
     snapshot: InstallSnapshot | None
     entries: tuple[Entry, ...]
-    messages_now: tuple[Envelope, ...]  # independent of what is not durable yet
+    messages_now: tuple[Envelope, ...]  # do not depend on data that is not durable yet
     messages: tuple[Envelope, ...]
     snapshots_to_send: tuple[SnapshotToSend, ...]
     committed: tuple[Entry, ...]

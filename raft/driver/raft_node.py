@@ -156,8 +156,8 @@ class RaftNode:
         return status_of(self.core, self._applied_index)
 
     async def propose(self, data: bytes) -> Any:
-        """Commit and apply `data`; return the state machine's result. The error classes tell what is known of the
-        outcome.
+        """Commit and apply `data`; return the state machine's result. The class of an error tells whether the outcome
+        is known.
 
         Cancelling the caller does not withdraw an entry that was appended.
         """

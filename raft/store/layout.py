@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class DamagedStore(Exception):
-    """The store does not hold what was written."""
+    """The store's content differs from the data written to it."""
 
 
 # -- keys and values

@@ -294,7 +294,7 @@ def _compressed(compression: Compression, payload: list[Any]) -> bytes:
 
 
 def _assemble(header: BatchHeader, payload: list[Any]) -> bytes:
-    """Return the batch with this header, whose length and CRC are computed, and this payload as it is to be stored."""
+    """Return the batch with this header, whose length and CRC are computed here, and this already encoded payload."""
     size = sum(map(len, payload))
     if size > MAX_BATCH_LENGTH - _COLUMNS_START:
         raise BatchTooLarge(f"a payload of {size} bytes does not fit a batch")

@@ -293,7 +293,7 @@ def _check_offsets(view: memoryview, span: tuple[int, int], end: int, section: S
     last = offsets >> lane_bits * (lanes - 1)
     rises = offsets & signs == 0 and offsets & _OFFSET_MASK == 0 and last == end
     if rises:
-        # A lane keeps its sign bit if what is subtracted is not the larger one, and borrows nothing from the next.
+        # A lane keeps its sign bit, and borrows nothing from the next, if the subtracted offset is not the larger one.
         signs >>= lane_bits
         earlier = offsets ^ last << lane_bits * (lanes - 1)
         rises = ((offsets >> lane_bits | signs) - earlier) & signs == signs

@@ -12,13 +12,13 @@ class BrokenSeal(ValueError):
 
 
 def seal(kind: str, content: bytes) -> bytes:
-    """`content` with its seal; the content is followed by a line of its own."""
+    """Return `content` followed by a line with its seal."""
     crc = google_crc32c.extend(google_crc32c.value(kind.encode()), content)
     return content + f"crc32c {crc:08x} {kind}\n".encode()
 
 
 def unseal(kind: str, sealed: bytes) -> bytes:
-    """Return the content, checked; `BrokenSeal` names what is wrong."""
+    """Return the content. Raise `BrokenSeal` if it does not match its seal."""
     trailer_bytes = len(seal(kind, b""))
     content = sealed[:-trailer_bytes] if len(sealed) >= trailer_bytes else b""
     if seal(kind, content) != sealed:

@@ -360,7 +360,7 @@ class PartitionLog:
             )
             # No await from here on: the log changes atomically.
             self._end_at(cut.end_offset, cut.producers)
-            # Lower the recovery point before cutting: it must not vouch for what is written there next.
+            # Lower the recovery point before cutting: it must not vouch for data appended there next.
             self._move_checkpoint(
                 log_start=min(self.start_offset, self.end_offset),  # lower, if it lies within the first batch
                 recovery_point=min(self.recovery_point, self.end_offset),
@@ -510,7 +510,7 @@ class PartitionLog:
             self.segments.close()
 
     async def reconfigure(self, config: LogConfig) -> None:
-        """Apply `config` from now on. Switching back to fsync first syncs what was not."""
+        """Apply `config` from now on. Switching back to fsync first syncs all unsynced data."""
         if config.flush_mode is FlushMode.FSYNC and self.config.flush_mode is FlushMode.OS:
             await self._flushing.flush_sealed()
             file = self.segments.active.append_file

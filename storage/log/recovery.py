@@ -178,7 +178,7 @@ class _Recovery:
     # -- finding the files
 
     def _tidy_up(self, names: list[str]) -> list[str]:
-        """Finish what a crash interrupted: complete swaps, remove what was never finished."""
+        """Finish operations that a crash interrupted: complete swaps, and remove unfinished files."""
         for name in names:
             if name.endswith((TEMPORARY_SUFFIX, CLEANED_SUFFIX)):
                 self._remove(name)
@@ -417,7 +417,7 @@ class _Recovery:
 
     def _result(self, end_offset: int, producers: ProducerState, active: File | None) -> RecoveredLog:
         if self.has_removed:
-            # Removed files must not reappear after a crash beside what is written next.
+            # After a crash, removed files must not reappear beside files written later.
             self.files.sync_directory(self.directory)
         return RecoveredLog(
             self.segments,
