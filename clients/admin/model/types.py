@@ -269,8 +269,8 @@ class Election:
 class QuorumMember:
     """A member of the metadata quorum. `match_index`: the last entry it is known to have; None if the leader has not
     heard from it. `refusal`: why the leader ignores its answers, such as a store restored from an old copy; None if it
-    does not. `silent_ms`: time since it last answered the leader or, if it never did, since the leader was elected;
-    None if the server does not report it. `is_unreachable`: it has been silent for longer than an election timeout."""
+    does not. `silent_ms`: time since it last answered the leader or, if it never did, since the leader began to wait
+    for it; None if the server does not report it. `is_unreachable`: silent for longer than an election timeout."""
 
     node_id: int
     directory_id: UUID | None
