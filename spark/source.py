@@ -12,11 +12,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lograft.clients.errors import InvalidArgument
+from lograft.clients.errors import InvalidArgument, LograftError
 from lograft.runtime.rng import system_rng
 from lograft.spark.common.error_text import one_sentence
 from lograft.spark.common.options import batch_options, stream_options
 from lograft.spark.reading.batch_reader import BatchReader
+from lograft.spark.reading.refused_stream import RefusedStream
 from lograft.spark.reading.row_schema import check_schema, full_schema
 from lograft.spark.writing.at_least_once import DirectWriter
 from lograft.spark.writing.row_tables import check_write_schema
@@ -59,12 +60,14 @@ class LograftSource(DataSource):
             from lograft.spark.reading.push_down_reader import PushDownReader
         return PushDownReader(schema, options, self._load_id)
 
-    @one_sentence()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        check_schema(schema)
-        with needing("4.2", "a streaming read"):
-            from lograft.spark.reading.stream_reader import StreamReader
-        return StreamReader(schema, *stream_options(self.options))
+        try:
+            check_schema(schema)
+            with needing("4.2", "a streaming read"):
+                from lograft.spark.reading.stream_reader import StreamReader
+            return StreamReader(schema, *stream_options(self.options))
+        except LograftError as error:
+            return RefusedStream(error)
 
     @one_sentence()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -207,7 +207,7 @@ def envelope(**fields: Any) -> bytes:
     ("data", "complaint"),
     [
         (b"\xff\xff", "not a Envelopes"),
-        (envelope(), "does not know, or none"),
+        (envelope(), "no message, or one unknown to this version"),
         (envelope(timeout_now={}, sender=None), "directory id has 0 bytes"),
         (envelope(timeout_now={}, recipient=pb.Member(node_id=1, directory_id=b"short")), "directory id has 5 bytes"),
         (envelope(append_request={"entries": [{"index": 1}]}), "payload that this version does not know"),

@@ -90,6 +90,8 @@ class SparkTopics:
         with Consumer(self.bootstrap, auto_offset_reset="earliest") as consumer:
             partitions = [each for topic in topics for each in consumer.partitions_for(topic)]
             ends = {each: end for each, end in self.admin.list_offsets(partitions, "latest").items() if end}
+            if not ends:
+                return []
             consumer.assign(list(ends))
             found: list[Row] = []
 
