@@ -28,7 +28,7 @@ class RefusedStream(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         self._refuse()
 
-    def read(self, partition: InputPartition) -> NoReturn:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> NoReturn:
         self._refuse()
 
     @one_sentence()
