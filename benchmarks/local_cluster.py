@@ -71,6 +71,8 @@ class MeasuredCluster:
 
     def _dev(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "lograft", "dev", *arguments, "--data-dir", str(self._directory)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # The user's contexts file stays as it is.
+        environment = {**os.environ, "LOGRAFT_CONFIG": str(self._directory / "contexts.yaml")}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}: {done.stderr}")

@@ -15,7 +15,7 @@ from compare.pacing import age_seconds, due_times, stamped
 from compare.servers import HOST, Servers, free_ports
 from compare.system import REPLICAS, Amount, Limit, Mode
 from lograft import Admin, Consumer, Producer, TopicPartition
-from lograft.clients.local.layout import PORTS, Layout, to_toml
+from lograft.clients.local.layout import PORTS, new_layout, to_toml
 from lograft.clients.local.secret import make_secret
 from lograft.runtime.process.host import is_port_free
 
@@ -42,7 +42,7 @@ class LograftSystem:
 
     def start(self, directory: Path) -> float:
         # A name of its own: Spark's workers outlive a round, and must not take one cluster for the next at its ports.
-        layout = Layout(f"compare-{uuid4().hex[:12]}", REPLICAS, _first_port())
+        layout = new_layout(f"compare-{uuid4().hex[:12]}", REPLICAS, _first_port())
         self._bootstrap = layout.bootstrap
         started = perf_counter()
         for number in layout.numbers:

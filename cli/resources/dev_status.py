@@ -15,6 +15,7 @@ _COLUMNS = (
     Column("PID", lambda node: node["processId"], is_number=True),
     Column("ADDRESS", lambda node: node["address"]),
     Column("HTTP", lambda node: node["httpAddress"]),
+    Column("ROLES", lambda node: node["roles"], is_wide=True),
     Column("CONTROLLER", lambda node: node["controllerAddress"], is_wide=True),
     Column("DIRECTORY", lambda node: node["directory"], is_wide=True),
     Column("REASON", lambda node: node["reason"]),
@@ -44,11 +45,12 @@ def _node_fields(node: LocalNode, status: NodeStatus) -> dict[str, Any]:
     layout, number = node.layout, node.number
     return {
         "id": number,
+        "roles": list(layout.roles(number)),
         "state": status.state,
         "reason": status.reason or None,
         "processId": status.process_id,
         "address": layout.client_address(number),
-        "controllerAddress": layout.controller_address(number),
+        "controllerAddress": layout.addresses(number).get("controllers"),
         "httpAddress": layout.http_address(number),
         "directory": str(node.directory),
     }

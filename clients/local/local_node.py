@@ -25,7 +25,7 @@ _HTTP_OK = 200
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """`state` is ready, starting, paused or down; `reason` says why it is not ready, where that is known."""
+    """`state` is ready, starting, paused, stopping or down; `reason` says why it is not ready, where that is known."""
 
     state: str
     process_id: int | None
@@ -60,12 +60,24 @@ class LocalNode:
 
     @property
     def is_up(self) -> bool:
-        return self.process_state is not ProcessState.GONE
+        """True if any process of the node lives."""
+        return self.process_state is not ProcessState.GONE or bool(self.processes)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.process_state is ProcessState.PAUSED
+
+    @property
+    def processes(self) -> list[ProcessIdentity]:
+        """The living processes of the node, the main one first."""
+        process = self.process
+        return process.session() if process is not None else []
 
     def send(self, number: signal.Signals) -> bool:
-        """False if there is no process."""
-        process = self.process
-        return process is not None and process.send(number)
+        """Send a signal to every process of the node. Return False if there is none."""
+        # The main process comes first, so that it starts no new one for one that ends.
+        reached = [process.send(number) for process in self.processes]
+        return any(reached)
 
     def start(self) -> None:
         """`LocalClusterError` if its files cannot be written: then nothing was started."""
@@ -114,9 +126,12 @@ class LocalNode:
         temporary.replace(self._process_path)
 
     def ask_to_stop(self) -> None:
-        """Ask the node to stop; a paused one is resumed to hear it."""
-        self.send(signal.SIGTERM)
-        self.send(signal.SIGCONT)
+        """Ask the main process to stop; a paused node is resumed to hear it."""
+        process = self.process
+        if process is not None and process.send(signal.SIGTERM):
+            self.send(signal.SIGCONT)
+        else:
+            self.send(signal.SIGKILL)  # nothing is left that could stop the others
 
     def forget(self) -> None:
         """It is down because it should be."""
@@ -140,6 +155,8 @@ class LocalNode:
         process = self.process
         state = process.state if process is not None else ProcessState.GONE
         if process is None or state is ProcessState.GONE:
+            if left := len(self.processes):
+                return NodeStatus("stopping", None, f"{left} of its processes still run")
             return NodeStatus("down", None)
         if state is ProcessState.PAUSED:
             return NodeStatus("paused", process.process_id)

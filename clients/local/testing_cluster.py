@@ -50,7 +50,7 @@ class TestingCluster:
 
     def _dev(self, command: str, number: int) -> None:
         check_integer("the number of a node", number, 1, self.nodes)
-        exit_code, message = run_module("lograft", "dev", command, str(number), "--data-dir", str(self.directory))
+        exit_code, message = _run_dev(self.directory, command, str(number))
         if exit_code:
             raise ClusterFailed(message.strip())
 
@@ -66,16 +66,15 @@ def cluster(nodes: int = 1) -> Iterator[TestingCluster]:
         assert found is not None
         yield TestingCluster(directory, found)
     finally:
-        run_module("lograft", "dev", "down", "--data-dir", str(directory))
+        _run_dev(directory, "down")
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def _start(directory: Path, nodes: int) -> None:
     """Between the look for a port and its use somebody else may take it: then another is tried."""
     for _ in range(_ATTEMPTS):
-        wanted = {"--nodes": nodes, "--port": _free_ports(), "--data-dir": directory}
-        flags = (text for flag, value in wanted.items() for text in (flag, str(value)))
-        exit_code, message = run_module("lograft", "dev", "up", "--detach", *flags)
+        ports = str(_free_ports())
+        exit_code, message = _run_dev(directory, "up", "--detach", "--nodes", str(nodes), "--port", ports)
         if exit_code == 0:
             return
         if "taken by another process" not in message:
@@ -83,6 +82,12 @@ def _start(directory: Path, nodes: int) -> None:
         shutil.rmtree(directory)
         directory.mkdir()
     raise ClusterFailed(f"the cluster did not start: {message.strip()}")
+
+
+def _run_dev(directory: Path, *arguments: str) -> tuple[int, str]:
+    """Run `lograft dev`. The contexts file is the cluster's own, so that tests leave the user's as it is."""
+    contexts = {"LOGRAFT_CONFIG": str(directory / "contexts.yaml")}
+    return run_module("lograft", "dev", *arguments, "--data-dir", str(directory), variables=contexts)
 
 
 def _free_ports() -> int:

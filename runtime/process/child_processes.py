@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from lograft.runtime.process.host import boot_id
 
@@ -37,9 +38,9 @@ class ProcessIdentity:
     @property
     def state(self) -> ProcessState:
         found = _stat(self.process_id)
-        if found is None or found[1] != self.started or self.boot != boot_id():
+        if found is None or found.started != self.started or self.boot != boot_id():
             return ProcessState.GONE
-        letter = found[0]
+        letter = found.state
         if letter in _DEAD_STATES:
             return ProcessState.GONE
         return ProcessState.PAUSED if letter in _STOPPED_STATES else ProcessState.RUNNING
@@ -61,6 +62,20 @@ class ProcessIdentity:
             os.close(descriptor)
         return True
 
+    def session(self) -> "list[ProcessIdentity]":
+        """Return the living processes of the session that this process leads or led: itself and its descendants.
+
+        The kernel gives the id of a session to no other process while one of its members lives.
+        """
+        leader = _stat(self.process_id)
+        if self.boot != boot_id() or (leader is not None and leader.started != self.started):
+            return []
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+        found = [ProcessIdentity(number, stat.started, self.boot) for number in numbers
+                 if (stat := _stat(number)) is not None and stat.session == self.process_id
+                 and stat.started >= self.started and stat.state not in _DEAD_STATES]  # fmt: skip
+        return sorted(found, key=lambda process: process.process_id != self.process_id)
+
 
 def start_process(
     arguments: Sequence[str], *, output_path: str, directory: str, variables: Mapping[str, str]
@@ -77,13 +92,16 @@ def start_process(
     _children.append(process)
     found = _stat(process.pid)
     assert found is not None, "a child exists until it is waited for"
-    return ProcessIdentity(process.pid, found[1], boot_id())
+    return ProcessIdentity(process.pid, found.started, boot_id())
 
 
-def run_module(name: str, *arguments: str) -> tuple[int, str]:
-    """Run a Python module in a new process to its end. Return its exit code and its standard error."""
+def run_module(name: str, *arguments: str, variables: Mapping[str, str]) -> tuple[int, str]:
+    """Run a Python module in a new process to its end, with more environment variables. Return its exit code and its
+    standard error."""
     command = [sys.executable, "-m", name, *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env={**os.environ, **variables}
+    )
     return done.returncode, done.stderr
 
 
@@ -107,11 +125,19 @@ def reap_children() -> None:
     _children[:] = [child for child in _children if child.poll() is None]
 
 
-def _stat(process_id: int) -> tuple[str, int] | None:
-    """Return a process's state, as the kernel's letter, and its start time, or None if there is no such process."""
+class _Stat(NamedTuple):
+    """`state` is the kernel's letter."""
+
+    state: str
+    session: int
+    started: int
+
+
+def _stat(process_id: int) -> _Stat | None:
+    """Return None if there is no such process."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         with open(f"/proc/{process_id}/stat", encoding="utf-8", errors="replace") as file:
             # The name, in parentheses, may contain anything.
             fields = file.read().rpartition(")")[2].split()
-        return fields[0], int(fields[19])
+        return _Stat(fields[0], int(fields[3]), int(fields[19]))
     return None

@@ -15,6 +15,7 @@ import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
 from support.server_processes import DEADLINE_SECONDS, lograft, until, variables
 
+from lograft.cli.common.contexts import Contexts, read_contexts
 from lograft.clients.local.local_cluster import find_cluster
 from lograft.runtime.process.child_processes import wait_until
 
@@ -24,10 +25,14 @@ class Dev:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.contexts = directory.with_name("contexts.yaml")
         self.port = free_port(PORTS_OF_DEV)
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return lograft("dev", *arguments, "--data-dir", str(self.directory), timeout_seconds=2 * DEADLINE_SECONDS)
+        return lograft(
+            "dev", *arguments, "--data-dir", str(self.directory), timeout_seconds=2 * DEADLINE_SECONDS,
+            LOGRAFT_CONFIG=str(self.contexts),
+        )  # fmt: skip
 
     def done(self, *arguments: str) -> str:
         result = self.run(*arguments)
@@ -85,7 +90,9 @@ def test_the_life_of_a_cluster(dev: Dev) -> None:
     assert dev.done("kill", "2") == "node 2 killed\n"
     assert dev.states() == ["ready", "down", "ready"]
     assert "node 2 is not running\nRemedy: start it with `lograft dev restart 2 --data-dir" in dev.refused("kill", "2")
-    assert dev.done("restart", "2") == "node 2 ready\n"
+    again = dev.run("up", "--detach")
+    assert (again.returncode, again.stdout) == (0, ready)
+    assert again.stderr.startswith(f"Starting node 2 of 3 in {dev.directory} ...\n")
     assert dev.done("restart", "1") == "node 1 ready\n"
     assert dev.states() == ["ready"] * 3
     assert [one == other for one, other in zip(dev.process_ids(), first_ids, strict=True)] == [False, False, True]
@@ -97,29 +104,46 @@ def test_the_life_of_a_cluster(dev: Dev) -> None:
     dev.done("pause", "3")
     assert dev.done("restart", "3") == "node 3 ready\n"
 
-    events = [json.loads(line)["event"] for line in dev.done("logs", "1").splitlines()]
+    events = [json.loads(line)["event"] for line in dev.done("logs", "1", "-o", "json").splitlines()]
     assert events.count("node_starting") == 2
     assert events.count("node_stopped") == 1
-
-    running = dev.refused("up")
-    assert f"the cluster in {dev.directory} is running already (up: 1, 2, 3 of 3 nodes" in running
     assert "there is no node 4" in dev.refused("kill", "4")
 
     dev.done("down")
     assert dev.states() == ["down"] * 3
     assert dev.run("down").returncode == 0
     assert all((dev.directory / f"node-{number}/data/clean-shutdown").exists() for number in (1, 2, 3))
-
     # The same cluster again: what is not said is as it was before.
     assert "has 3 nodes, not 2" in dev.refused("up", "--nodes", "2")
     assert dev.done("up", "--detach") == ready
     dev.done("down")
 
 
+def test_a_cluster_grows_while_it_runs(dev: Dev) -> None:
+    dev.up("--nodes", "1")
+    bootstrap = f"127.0.0.1:{dev.port}"
+    assert Contexts({f"dev-{dev.port}": bootstrap}, f"dev-{dev.port}") == read_contexts(dev.contexts.read_text())
+    first = dev.process_ids()
+
+    bootstrap += f",127.0.0.1:{dev.port + 1}"
+    assert dev.up("--nodes", "2") == f"The cluster is ready: 2 nodes, bootstrap {bootstrap}\n"
+    assert dev.process_ids()[:1] == first
+    assert dev.done("up", "--detach") == f"The cluster is ready: 2 nodes, bootstrap {bootstrap}\n", "nothing is missing"
+    assert dev.process_ids()[:1] == first
+    # The context is current, and knows the node that was added.
+    shown = lograft("get", "nodes", "-o", "jsonpath={.items[*].spec.roles}", LOGRAFT_CONFIG=str(dev.contexts))
+    assert shown.stdout == '["controller","broker"] ["broker"]', shown.stderr
+    assert read_contexts(dev.contexts.read_text()).bootstraps == {f"dev-{dev.port}": bootstrap}
+
+    dev.done("down")
+    assert read_contexts(dev.contexts.read_text()) == Contexts()
+    assert dev.states() == ["down"] * 2
+
+
 def test_ctrl_c_stops_all_that_was_started_in_front(dev: Dev) -> None:
     arguments = ["dev", "up", "--nodes", "2", "--port", str(dev.port), "--data-dir", str(dev.directory)]
     with subprocess.Popen(
-        [sys.executable, "-m", "lograft", *arguments], env=variables(), text=True,
+        [sys.executable, "-m", "lograft", *arguments], env=variables(LOGRAFT_CONFIG=str(dev.contexts)), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as process:  # fmt: skip
         assert process.stdout is not None
@@ -135,6 +159,7 @@ def test_ctrl_c_stops_all_that_was_started_in_front(dev: Dev) -> None:
         rest = process.stdout.read()
         assert process.wait(DEADLINE_SECONDS) == 0
     assert rest.endswith("The cluster is down.\n")
+    assert read_contexts(dev.contexts.read_text()) == Contexts()
     assert dev.states() == ["down"] * 2
 
 
@@ -216,7 +241,9 @@ def test_logs_can_be_followed(dev: Dev) -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == "one\n"
             with output.open("a") as file:
-                file.write("two\n")
+                file.write("tw")
+                file.flush()
+                file.write("o\n")
             assert process.stdout.readline() == "two\n"
             process.send_signal(signal.SIGINT)
             assert wait_until(lambda: process.poll() is not None, timeout_seconds=DEADLINE_SECONDS)

@@ -61,7 +61,11 @@ def test_what_is_to_be_typed_works_in_that_order(document: str, tmp_path: Path) 
     script = script.replace("/tmp/lograft-example", str(tmp_path / "example"))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f"trap 'lograft dev down >/dev/null 2>&1' EXIT\n{script}"], cwd=ROOT,
-        env=variables(HOME=str(tmp_path), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"),
+        env=variables(
+            HOME=str(tmp_path),
+            LOGRAFT_CONFIG=str(tmp_path / "contexts.yaml"),
+            PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        ),
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -25,8 +25,11 @@ def test_second(lograft_cluster):
 """
 
 
-def test_a_cluster_is_there_for_a_block_and_gone_after_it() -> None:
+def test_a_cluster_is_there_for_a_block_and_gone_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_contexts = tmp_path / "config.yaml"
+    monkeypatch.setenv("LOGRAFT_CONFIG", str(own_contexts))
     with testing.cluster(nodes=3) as cluster:
+        assert not own_contexts.exists()
         assert len(cluster.bootstrap.split(",")) == cluster.nodes == 3
         with Admin(cluster.bootstrap) as admin:
             admin.create_topic("orders", replicas=3)

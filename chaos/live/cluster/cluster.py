@@ -33,7 +33,7 @@ class LiveCluster:
     def __init__(self, directory: Path, nodes: int, rng: Rng) -> None:
         self._clock = LoopClock()
         self._blocking = ThreadBlocking(max_threads=1)
-        self.layout = LiveLayout(Layout(f"chaos-{rng.uuid()}", nodes, _free_ports(rng)))
+        self.layout = LiveLayout(Layout(f"chaos-{rng.uuid()}", nodes, _free_ports(rng), controllers=nodes))
         self.nodes = {number: LiveNode(directory, self.layout, number) for number in self.layout.numbers}
         self.links = LiveLinks(self._processes, rng.fork())
 

@@ -19,7 +19,7 @@ from lograft.cli.dump.command import open_file
 from lograft.cli.main import cli
 from lograft.clients.errors import CommitFailed, CorruptBatch, DiskFull, InvalidArgument, LograftError
 from lograft.clients.local.errors import LocalClusterError
-from lograft.clients.local.layout import Layout
+from lograft.clients.local.layout import new_layout
 from lograft.clients.local.local_cluster import LocalCluster, wait_ready
 from lograft.clients.local.local_node import LocalNode
 
@@ -71,6 +71,10 @@ MET_BY = {
     " is longer than ": (
         "tests/unit/cli/records/test_record_input.py::test_a_line_that_is_too_long_is_named_before_it_fills_memory"
     ),
+    "it exists already, for ": (
+        "tests/unit/cli/operations/test_dev_context.py::test_a_context_of_the_user_is_left_alone"
+    ),
+    " of them controllers": "tests/unit/clients/local/test_layout.py::test_what_is_no_layout_is_refused",
     "of format ": "tests/unit/clients/local/test_layout.py::test_a_layout_of_a_later_version_is_refused",
     " is being started by another": (
         "tests/unit/clients/local/test_local_node.py::test_only_one_starts_a_node_at_a_time"
@@ -135,7 +139,7 @@ def _names(node: ast.stmt) -> list[str]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> LocalNode:
-    cluster = LocalCluster(tmp_path, Layout("c", 1, 9092))
+    cluster = LocalCluster(tmp_path, new_layout("c", 1, 9092))
     cluster.save()
     return cluster.nodes[0]
 

@@ -50,7 +50,7 @@ EXPECTED = {
     "describe": SHOWING,
     "dev down": NOTHING,
     "dev kill": NOTHING,
-    "dev logs": NOTHING,
+    "dev logs": Takes(("table", "json"), cluster=False),
     "dev pause": NOTHING,
     "dev restart": NOTHING,
     "dev resume": NOTHING,

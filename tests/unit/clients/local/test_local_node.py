@@ -13,8 +13,8 @@ import pytest
 
 from lograft.clients.local import local_node as dev_node
 from lograft.clients.local.errors import LocalClusterError
-from lograft.clients.local.layout import Layout
-from lograft.clients.local.local_cluster import LocalCluster, existing_cluster, find_cluster, wait_ready
+from lograft.clients.local.layout import new_layout
+from lograft.clients.local.local_cluster import LocalCluster, existing_cluster, find_cluster, stop_nodes, wait_ready
 from lograft.clients.local.local_node import LocalNode, NodeStatus, locked
 from lograft.runtime.process.child_processes import (
     ProcessIdentity,
@@ -25,7 +25,7 @@ from lograft.runtime.process.child_processes import (
 )
 from lograft.runtime.process.host import boot_id
 
-LAYOUT = Layout("dev-1", 2, 1)  # nobody listens there
+LAYOUT = new_layout("dev-1", 2, 1)  # nobody listens there
 
 
 def node_with(directory: Path, process: Any) -> LocalNode:
@@ -57,6 +57,43 @@ def test_a_process_that_is_gone_is_not_taken_for_another(tmp_path: Path, changes
     assert not node.is_up
     assert node.status() == NodeStatus("down", None)
     assert not node.send(signal.SIGKILL), "or this test would not say so"
+
+
+def test_a_node_is_all_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that outlives the main process keeps the ports: the node is not down."""
+    workers = ["sh", "-c", "sleep 60 & sleep 60 & wait"]
+    monkeypatch.setattr(dev_node, "start_process", lambda _, **options: start_process(workers, **options))
+    node = LocalNode(tmp_path, LAYOUT, 1)
+    node.start()
+    try:
+        assert wait_until(lambda: len(node.processes) == 3, timeout_seconds=10)
+        main = node.processes[0]
+        assert main == node.process
+        main.send(signal.SIGKILL)
+        assert wait_until(lambda: main.state is ProcessState.GONE, timeout_seconds=10)
+        assert node.is_up
+        assert node.status() == NodeStatus("stopping", None, "2 of its processes still run")
+        assert node.send(signal.SIGKILL)
+        assert wait_until(lambda: not node.is_up, timeout_seconds=10)
+        assert node.status() == NodeStatus("down", None)
+        reap_children()
+        assert not node.send(signal.SIGKILL)
+    finally:
+        node.send(signal.SIGKILL)
+
+
+def test_a_node_without_its_main_process_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        dev_node, "start_process", lambda _, **options: start_process(["sh", "-c", "sleep 60 & wait"], **options)
+    )
+    node = LocalNode(tmp_path, LAYOUT, 1)
+    node.start()
+    assert wait_until(lambda: len(node.processes) == 2, timeout_seconds=10)
+    main = node.processes[0]
+    main.send(signal.SIGKILL)
+    assert wait_until(lambda: main.state is ProcessState.GONE, timeout_seconds=10)
+    assert stop_nodes([node], lambda: False) == []
+    assert not node.is_up
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"process_id": "x", "started": 1, "boot": ""}'])
