@@ -1,4 +1,4 @@
-"""A service on asyncio: it answers questions that come by one topic through another, until it is told to stop.
+"""A service on asyncio that reads questions from one topic and writes the answers to another, until it is stopped.
 
 python examples/asyncio_service.py localhost:9092
 """
@@ -20,7 +20,7 @@ async def create_topics(bootstrap: str) -> None:
 
 
 async def serve(consumer: aio.Consumer, producer: aio.Producer) -> None:
-    """Until `consumer.wakeup()`, which interrupts a poll that waits."""
+    """Answer questions until `consumer.wakeup()` interrupts a waiting poll."""
     while True:
         try:
             questions = await consumer.poll()
@@ -32,13 +32,13 @@ async def serve(consumer: aio.Consumer, producer: aio.Producer) -> None:
 
 
 async def ask(bootstrap: str, questions: list[bytes]) -> list[bytes | None]:
-    """The answers to these, in order."""
+    """Send the questions and return their answers, in order."""
     async with (
         aio.Producer(bootstrap) as producer,
         aio.Consumer(bootstrap, auto_offset_reset="latest") as consumer,
     ):
         await consumer.assign(await consumer.partitions_for(ANSWERS))
-        await consumer.position((ANSWERS, 0))  # what is answered from now on is seen
+        await consumer.position((ANSWERS, 0))  # from here on, no answer is missed
         for number, question in enumerate(questions):
             await producer.send(QUESTIONS, question, key=b"%d" % number)
         answers: list[bytes | None] = []
@@ -46,7 +46,7 @@ async def ask(bootstrap: str, questions: list[bytes]) -> list[bytes | None]:
             answers.append(record.value)
             if len(answers) == len(questions):
                 return answers
-    raise AssertionError("a consumer's records have no end")
+    raise AssertionError("iterating a consumer never ends")
 
 
 async def main(bootstrap: str) -> None:

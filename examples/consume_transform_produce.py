@@ -1,9 +1,9 @@
-"""Reads prices in euros, converts them, and writes them to another topic; any number of these share the work.
+"""Read prices in euros, convert them, and write them to another topic. Several instances share the work.
 
 python examples/consume_transform_produce.py localhost:9092 prices-eur prices-usd
 
-What was read is committed once what came of it is stored. So nothing is lost, whatever stops this program: it goes on
-where it was, and at worst converts the last few records twice. It ends once there was nothing to do for three seconds.
+Offsets are committed once the converted records are stored. So no record is lost if the program is interrupted: it
+resumes from the committed offsets, and at worst converts the last few records twice. It ends after three idle seconds.
 """
 
 import sys
@@ -16,10 +16,10 @@ IDLE_SECONDS = 3
 
 class Announce(RebalanceListener):
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        print("mine now:", *(partition.partition for partition in partitions), flush=True)
+        print("assigned:", *(partition.partition for partition in partitions), flush=True)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        print("given up:", *(partition.partition for partition in partitions), flush=True)
+        print("revoked:", *(partition.partition for partition in partitions), flush=True)
 
 
 def main(bootstrap: str, source: str, target: str) -> None:

@@ -1,5 +1,5 @@
-"""Events as JSON: each is stored under its user's key, so that those of one user stay in order; then they are read as
-dictionaries, and once more as a table, without a Python object for each.
+"""Store events as JSON, then read them back. The key is the user, so the events of a user stay in order. The events are
+read as dictionaries, and again as a table without a Python object per record.
 
 python examples/json_events.py localhost:9092
 """
@@ -22,18 +22,18 @@ def store(bootstrap: str, count: int) -> None:
             for number in range(count)
         ]
         for delivery in deliveries:
-            delivery.result(timeout=30)  # an error says what became of the record
+            delivery.result(timeout=30)  # an error says whether the record was stored
 
 
 def read(consumer: Consumer, ends: dict[TopicPartition, int]) -> dict[str, list[int]]:
-    """The numbers of each user's events, in the order in which they happened."""
+    """Return the numbers of each user's events, in the order in which they happened."""
     numbers: dict[str, list[int]] = {}
     while any(consumer.position(partition) < end for partition, end in ends.items()):
         try:
             for record in consumer.poll(timeout=1.0):
                 numbers.setdefault(record.key, []).append(record.value["number"])
         except errors.DeserializationError as error:
-            print(f"passed over: {error}")
+            print(f"skipped: {error}")
             consumer.seek((error.topic, error.partition), error.offset + 1)
     return numbers
 

@@ -1,4 +1,5 @@
-"""Stores a record and reads it back with nothing of lograft: plain gRPC, its messages learnt from the server itself.
+"""Store a record and read it back without lograft's client: plain gRPC, with message types from the server's
+reflection.
 
 python examples/plain_grpc.py localhost:9092 orders
 """
@@ -12,7 +13,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 
 class PlainClient:
-    """Calls any unary method of a server that has reflection on."""
+    """Calls any unary method of a server that supports reflection."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
@@ -30,7 +31,7 @@ class PlainClient:
 
 
 def leader_address(client: PlainClient, topic: str) -> str:
-    """Of the broker that leads partition 0."""
+    """Return the address of the broker that leads partition 0."""
     cluster = client.call("lograft.v1.Cluster", "Describe", topics=[topic])
     leader = cluster.topics[0].partitions[0].leader
     return next(broker.address for broker in cluster.brokers if broker.id == leader)

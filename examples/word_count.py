@@ -1,4 +1,4 @@
-"""Counts words: lines of text are stored in a topic, and the words of all that are there are counted.
+"""Store lines of text in a topic, and count the words of all its records.
 
 python examples/word_count.py localhost:9092 < some.txt
 """
@@ -22,7 +22,7 @@ def store(bootstrap: str, lines: Iterable[str]) -> None:
 
 
 def count(bootstrap: str) -> Counter[str]:
-    """Of all lines there are."""
+    """Count the words of all lines up to the current end of the topic."""
     words: Counter[str] = Counter()
     with Consumer(bootstrap, auto_offset_reset="earliest", value_deserializer="string") as consumer:
         partitions = consumer.partitions_for(LINES)

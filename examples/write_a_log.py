@@ -1,4 +1,4 @@
-"""Write a small partition log into a directory, so that there is something to look at with `lograft dump-log`."""
+"""Write a small partition log into a directory, to inspect with `lograft dump-log`."""
 
 import asyncio
 import sys

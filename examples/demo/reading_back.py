@@ -1,4 +1,4 @@
-"""What is in a topic, compared with what its producer was told."""
+"""Compares the records of a topic with the acknowledgements of its producer."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from lograft import Consumer, Record
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`records`: all that were read. The others are how many of them, or of those acknowledged, are amiss."""
+    """The differences. `records`: all records read. The other fields count acknowledged or read records."""
 
     records: list[Record]
     lost: int
     twice: int
-    elsewhere: int  # not at the offset that was acknowledged
+    elsewhere: int  # at another offset than acknowledged
     out_of_order: int
 
     @property
@@ -35,7 +35,7 @@ def read_all(bootstrap: str, topic: str) -> list[Record]:
 
 
 def compare(records: list[Record], acknowledged: list[Acknowledged]) -> Comparison:
-    """Numbers of one partition rise, as they were sent; each is there once, where it was said to be."""
+    """Check that each acknowledged record exists once, at its offset, and that each partition keeps the send order."""
     numbers = [int((record.value or b"").split()[-1]) for record in records]
     counts = Counter(numbers)
     places = dict(zip(numbers, ((record.partition, record.offset) for record in records), strict=True))

@@ -1,4 +1,5 @@
-"""Spark counts the records of an offset range. A process of its own: Java says much, and takes its time to end.
+"""Count the records of an offset range with Spark. Runs in a separate process, because Java prints a lot and is slow to
+exit.
 
 python examples/demo/spark_count.py localhost:9092 orders '{"orders": {"0": 0}}' '{"orders": {"0": 100}}'
 """
@@ -13,7 +14,7 @@ def count(bootstrap: str, topic: str, starting_offsets: str, ending_offsets: str
     spark = (
         SparkSession.builder.appName("lograft demo")
         .master("local[2]")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # it does not live long
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a short run
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -1,4 +1,4 @@
-"""How the demo is shown: colours and a line that moves on a terminal, plain lines in a pipe."""
+"""Output of the demo: colours and a live status line on a terminal, plain lines in a pipe."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ _TICKS = " ▁▂▃▄▅▆▇█"
 
 
 class Stage:
-    """What was checked is kept: the demo is good if all of it held."""
+    """Prints the demo's output and records its checks."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stdout.isatty()
@@ -30,12 +30,12 @@ class Stage:
             click.echo(f"  {line}")
 
     def show(self, text: str) -> None:
-        """On a terminal only, until something else is said."""
+        """Show a status line, on a terminal only, until the next output."""
         if self._is_terminal:
             click.echo(f"\r  {text}\x1b[K", nl=False)
 
     def note(self, what: str, figure: str) -> None:
-        """For the summary: nothing that could be right or wrong."""
+        """Add a line to the summary that is not a check."""
         self._summary.append((what, figure, None))
 
     def check(self, what: str, figure: str, *, holds: bool) -> None:
@@ -43,8 +43,8 @@ class Stage:
         self.tell(f"{_mark(holds)} {what}: {figure}")
 
     def conclude(self) -> bool:
-        """Whether all held."""
-        click.echo(click.style("\nWhat you saw", bold=True))
+        """Print the summary. Return True if all checks passed."""
+        click.echo(click.style("\nSummary", bold=True))
         width = max(len(what) for what, _, _ in self._summary)
         for what, figure, holds in self._summary:
             click.echo(f"  {_mark(holds)} {what:<{width}}  {figure}")
@@ -66,6 +66,6 @@ def _mark(holds: bool | None) -> str:
 
 
 def drawn(counts: list[int]) -> str:
-    """A bar a figure."""
+    """Draw one bar per number."""
     most = max(counts, default=0) or 1
     return "".join(_TICKS[-(-count * (len(_TICKS) - 1) // most)] for count in counts)

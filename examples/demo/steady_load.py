@@ -1,4 +1,4 @@
-"""A producer that goes on sending numbered records, and knows when each was acknowledged, and where it is."""
+"""A producer that sends numbered records at a constant rate, and records when and where each was acknowledged."""
 
 import itertools
 import threading
@@ -14,7 +14,7 @@ _KEYS = 500
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """`seconds`: since the load began."""
+    """An acknowledged record. `seconds`: the time since the load began."""
 
     number: int
     partition: int
@@ -23,7 +23,7 @@ class Acknowledged:
 
 
 class SteadyLoad:
-    """As long as its block lasts. `acknowledged` and `failed` grow meanwhile, and are complete when it is left."""
+    """Sends records while its block runs. `acknowledged` and `failed` grow, and are complete after the block."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.sent = 0
@@ -49,7 +49,7 @@ class SteadyLoad:
         return time.monotonic() - self._began
 
     def _send(self) -> None:
-        # Leaving the block waits until the fate of every record is known.
+        # Leaving the block waits until every record is acknowledged or failed.
         with Producer(self._bootstrap, acks="all", linger_ms=5, delivery_timeout_ms=60_000) as producer:
             while not self._is_over.wait(_ROUND_SECONDS):
                 while self.sent < self.seconds * RECORDS_A_SECOND:
@@ -70,5 +70,5 @@ class SteadyLoad:
 
 
 def longest_pause(times: list[float], after_seconds: float) -> float | None:
-    """Between two of these times, in order, of which the second is after that one. None: nothing came after it."""
+    """Return the longest interval between consecutive `times` that ends after `after_seconds`; None if none does."""
     return max((end - begin for begin, end in itertools.pairwise(times) if end > after_seconds), default=None)

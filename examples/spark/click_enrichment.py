@@ -1,5 +1,5 @@
-"""Tells of each page view who looked and what they had searched for: views are joined with a table of profiles and with
-the searches of the half hour before.
+"""Enrich page views with the user's profile and recent searches: join views with a table of profiles, and with the
+searches of the preceding half hour.
 
 lograft create topic views --partitions 3
 lograft create topic searches --partitions 3
@@ -10,9 +10,9 @@ echo '{"user": "ada", "query": "looms", "time": "2026-01-05T09:30:00Z"}' | logra
 echo '{"user": "ada", "page": "/looms", "time": "2026-01-05T09:31:00Z"}' | lograft produce views --key-field user
 python examples/spark/click_enrichment.py --bootstrap localhost:9092 --checkpoint /tmp/enriched-views
 
-A view is written with each search that came before it; one that none came before is written when the watermark says
-that none can come any more. Profiles are the latest of each key: Spark reads that side of the join anew for each of its
-batches, all of it, so it should be small.
+A view is written with each search that preceded it. A view without a search is written once the watermark shows that
+none can arrive. The profile is the latest record of its key: Spark reads all profiles anew for each batch, so the topic
+should be small.
 """
 
 import argparse
@@ -35,15 +35,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--searches", default="searches")
     parser.add_argument("--profiles", default="profiles")
     parser.add_argument("--target", default="enriched-views")
-    parser.add_argument("--checkpoint", required=True, help="a directory of this query's own")
+    parser.add_argument("--checkpoint", required=True, help="a directory for this query only")
     parser.add_argument("--watermark", default="10 minutes", help="how late a view or a search may be")
-    parser.add_argument("--available-now", action="store_true", help="end when all there is now is read")
+    parser.add_argument("--available-now", action="store_true", help="stop after reading all current records")
     return parser.parse_args(arguments)
 
 
 def latest_profiles(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """A compacted topic keeps the latest record of each key, and for a while some that are older. A record without a
-    value deletes its key."""
+    """Return the latest profile of each user. A compacted topic keeps older records of a key for a while; a record
+    without a value deletes its key."""
     records = (
         spark.read.format("lograft")
         .schema("key binary, value binary, offset long")
@@ -51,7 +51,7 @@ def latest_profiles(spark: SparkSession, bootstrap: str, topic: str) -> DataFram
         .option("subscribe", topic)
         .load()
     )
-    # A key is always in the same partition, so that offsets tell which of its records is the latest.
+    # All records of a key are in one partition, so the highest offset is the latest.
     latest = records.groupBy("key").agg(sf.max_by("value", "offset").alias("value")).where("value is not null")
     return latest.select(sf.from_json(sf.col("value").cast("string"), PROFILE).alias("it")).select("it.*")
 

@@ -1,12 +1,12 @@
-"""Reports a day's orders, those of yesterday unless told otherwise: how many, and for how much, by country and hour.
+"""Report the number and total amount of a day's orders, by country and hour. The default is yesterday.
 
 lograft create topic orders --partitions 3
 lograft create topic order-report
 echo '{"country": "FR", "amount": 12.5, "at": "2026-01-05T09:30:00Z"}' | lograft produce orders --timestamp-field at
 python examples/spark/daily_report.py --bootstrap localhost:9092 --day 2026-01-05 --target order-report
 
-The day's times are looked up as offsets, so that only that part of the topic is read. In a partition times need not be
-in order: reading goes on for some minutes of records after midnight, and what is of another day is left out.
+The day's start and end are resolved to offsets, so only that part of the topic is read. Timestamps in a partition need
+not be in order: the program reads some minutes beyond midnight, and filters out the records of other days.
 """
 
 import argparse
@@ -26,8 +26,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--bootstrap", default="localhost:9092")
     parser.add_argument("--topic", default="orders")
     parser.add_argument("--day", type=date.fromisoformat, default=yesterday, help="in UTC [default: yesterday]")
-    parser.add_argument("--slack-minutes", type=int, default=15, help="how far times may be out of order")
-    parser.add_argument("--target", help="a topic for the report, beside the console")
+    parser.add_argument("--slack-minutes", type=int, default=15, help="how far timestamps may be out of order")
+    parser.add_argument("--target", help="a topic to write the report to, in addition to the console")
     return parser.parse_args(arguments)
 
 
@@ -45,7 +45,7 @@ def read_orders(spark: SparkSession, bootstrap: str, topic: str, day: date, slac
         .option("subscribe", topic)
         .option("startingTimestamp", epoch_ms(begin))
         .option("endingTimestamp", epoch_ms(end + slack))
-        .option("startingOffsetsByTimestampStrategy", "latest")  # a partition without orders that late has none
+        .option("startingOffsetsByTimestampStrategy", "latest")  # skip partitions without orders that late
         .load()
     )
     is_of_the_day = (sf.col("timestamp") >= sf.lit(begin)) & (sf.col("timestamp") < sf.lit(end))
@@ -54,7 +54,7 @@ def read_orders(spark: SparkSession, bootstrap: str, topic: str, day: date, slac
 
 
 def report(orders: DataFrame) -> DataFrame:
-    hour = (sf.unix_seconds("timestamp") % 86400 / 3600).cast("int")  # in UTC, whatever the session's time zone is
+    hour = (sf.unix_seconds("timestamp") % 86400 / 3600).cast("int")  # in UTC, independent of the session's time zone
     return (
         orders.groupBy("country", hour.alias("hour"))
         .agg(sf.count("*").alias("orders"), sf.round(sf.sum("amount"), 2).alias("amount"))
@@ -65,7 +65,7 @@ def report(orders: DataFrame) -> DataFrame:
 def main(spark: SparkSession, options: argparse.Namespace) -> None:
     slack = timedelta(minutes=options.slack_minutes)
     orders = read_orders(spark, options.bootstrap, options.topic, options.day, slack)
-    table = report(orders).cache()  # it is shown and written, and read once
+    table = report(orders).cache()  # shown and written, but read only once
     table.show(1000, truncate=False)
     if options.target is not None:
         value = sf.to_json(sf.struct(sf.lit(options.day).alias("day"), "*"))
@@ -75,7 +75,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
             .mode("append")
             .option("lograft.bootstrap.servers", options.bootstrap)
             .option("topic", options.target)
-            .option("exactlyOnce", "true")  # all of the report, or nothing
+            .option("exactlyOnce", "true")  # all of the report or nothing
             .save()
         )
 

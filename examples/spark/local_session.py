@@ -1,4 +1,4 @@
-"""A Spark session on this machine, for the programs beside it. On a cluster, hand `main` a session of your own."""
+"""A local Spark session for the other examples. On a cluster, pass your own session to `main`."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 
 
 def local_session(name: str) -> SparkSession:
-    # Spark's workers are to be the Python that has lograft; by default they are whatever `python3` is.
+    # Workers must run the Python that has lograft; by default they run `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Driver and workers talk to each other here, and nobody else needs to reach them.
+    # Driver and workers communicate locally, and need no other address.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     spark = (
         SparkSession.builder.appName(name)
@@ -17,7 +17,7 @@ def local_session(name: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")  # 200, the default, are for clusters
+        .config("spark.sql.shuffle.partitions", "4")  # the default of 200 suits clusters
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")

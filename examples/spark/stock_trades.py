@@ -1,14 +1,14 @@
-"""Watches stock trades: for each ticker the lowest ask, how many trades and the average ask, in windows of five seconds
-that begin every second, by the time at which trades happened, however late they come.
+"""Aggregate stock trades: the lowest ask, the number of trades and the average ask per ticker, in windows of five
+seconds that begin every second, by event time.
 
 lograft create topic trades --partitions 3
 lograft create topic ask-prices --partitions 3
 echo '{"ticker": "ACME", "ask": 12.5, "time": "2026-01-05T09:30:00.250Z"}' | lograft produce trades --key-field ticker
 python examples/spark/stock_trades.py --bootstrap localhost:9092 --checkpoint /tmp/ask-prices
 
-The watermark follows the latest trade at a distance. A window is written, once, when the watermark has passed its end;
-a trade is counted in those of its windows that are not written yet. Started again with the same checkpoint, the query
-goes on where it was, and each window is in the target topic exactly once.
+The watermark trails the latest trade. A window is written once, when the watermark has passed its end; a late trade
+counts only in windows that are not written yet. Restarted with the same checkpoint, the query continues, and each
+window is in the target topic exactly once.
 """
 
 import argparse
@@ -27,9 +27,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--bootstrap", default="localhost:9092")
     parser.add_argument("--topic", default="trades")
     parser.add_argument("--target", default="ask-prices")
-    parser.add_argument("--checkpoint", required=True, help="a directory of this query's own")
+    parser.add_argument("--checkpoint", required=True, help="a directory for this query only")
     parser.add_argument("--watermark", default="10 seconds", help="how late a trade may be")
-    parser.add_argument("--available-now", action="store_true", help="end when all there is now is read")
+    parser.add_argument("--available-now", action="store_true", help="stop after reading all current records")
     return parser.parse_args(arguments)
 
 
@@ -43,7 +43,7 @@ def read_trades(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
         .load()
     )
     trade = sf.from_json(sf.col("value").cast("string"), TRADE)
-    # What is no trade comes out as nulls, and must not stop the others.
+    # Drop invalid trades, which become nulls: they must not stop the query.
     return records.select(trade.alias("trade")).select("trade.*").dropna()
 
 

@@ -1,10 +1,10 @@
-"""Counts the words of all lines in a topic: a batch, from the first offset there is to the last.
+"""Count the words of all lines in a topic, as a batch from the earliest to the latest offset.
 
 lograft create topic lines --partitions 3
 lograft produce lines -F README.md
 python examples/spark/word_count.py --bootstrap localhost:9092 --topic lines
 
-The range of offsets is fixed when the read is planned: what is stored later is not counted, whichever task is slow.
+The range of offsets is fixed when the read is planned: later records are not counted, however long tasks take.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def count_words(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
     lines = (
         spark.read.format("lograft")
-        .schema("value binary")  # one column is asked for, so one is made
+        .schema("value binary")  # only this column is built
         .option("lograft.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .load()

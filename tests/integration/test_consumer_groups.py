@@ -279,7 +279,7 @@ def test_the_example_that_consumes_transforms_and_produces(cluster: testing.Test
             ]
             output, _ = example.communicate(timeout=60)
             assert example.returncode == 0
-            assert output.startswith("mine now: 0 1 2\n")
-            assert output.endswith("given up: 0 1 2\n")
+            assert output.startswith("assigned: 0 1 2\n")
+            assert output.endswith("revoked: 0 1 2\n")
         finally:
             example.kill()

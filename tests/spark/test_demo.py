@@ -17,10 +17,10 @@ def test_the_whole_story_is_told_and_holds(tmp_path: Path) -> None:
         [sys.executable, str(DEMO / "demo.py")], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=400
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    summary = done.stdout[done.stdout.index("What you saw") :]
+    summary = done.stdout[done.stdout.index("Summary") :]
     for what in ("writes paused", "records sent", "acknowledged records", "Spark counted"):
         assert f"✓ {what}" in summary, done.stdout
-    assert "0 lost, 0 twice, 0 elsewhere, 0 out of order" in summary
+    assert "0 lost, 0 duplicated, 0 at another offset, 0 out of order" in summary
     assert "\x1b" not in done.stdout  # plain in a pipe
     assert not list(tmp_path.iterdir())
 
