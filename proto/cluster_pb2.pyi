@@ -37,7 +37,7 @@ class ClusterDescription(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., controller_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("id", "address", "rack", "state", "epoch", "directories", "is_cordoned")
+    __slots__ = ("id", "address", "rack", "state", "epoch", "directories", "is_cordoned", "version")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[Broker.State]
@@ -55,6 +55,7 @@ class Broker(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
     IS_CORDONED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     id: int
     address: str
     rack: str
@@ -62,7 +63,8 @@ class Broker(_message.Message):
     epoch: int
     directories: _containers.RepeatedScalarFieldContainer[bytes]
     is_cordoned: bool
-    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., state: _Optional[_Union[Broker.State, str]] = ..., epoch: _Optional[int] = ..., directories: _Optional[_Iterable[bytes]] = ..., is_cordoned: _Optional[bool] = ...) -> None: ...
+    version: str
+    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., state: _Optional[_Union[Broker.State, str]] = ..., epoch: _Optional[int] = ..., directories: _Optional[_Iterable[bytes]] = ..., is_cordoned: _Optional[bool] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Topic(_message.Message):
     __slots__ = ("id", "name", "is_internal", "partitions", "configs", "error")

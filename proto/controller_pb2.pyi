@@ -24,7 +24,7 @@ class LatestEpochResponse(_message.Message):
     def __init__(self, broker_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation", "address", "rack", "directories", "boot_id", "clean_epoch", "min_feature_level", "max_feature_level", "previous_epoch", "nodes_address", "uses")
+    __slots__ = ("cluster_id", "broker_id", "incarnation", "address", "rack", "directories", "boot_id", "clean_epoch", "min_feature_level", "max_feature_level", "previous_epoch", "nodes_address", "uses", "version")
     class DirectoryUse(_message.Message):
         __slots__ = ("directory_id", "used_epoch", "is_restored", "damage")
         DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class RegisterRequest(_message.Message):
     PREVIOUS_EPOCH_FIELD_NUMBER: _ClassVar[int]
     NODES_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     USES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     incarnation: bytes
@@ -62,7 +63,8 @@ class RegisterRequest(_message.Message):
     previous_epoch: int
     nodes_address: str
     uses: _containers.RepeatedCompositeFieldContainer[RegisterRequest.DirectoryUse]
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., clean_epoch: _Optional[int] = ..., min_feature_level: _Optional[int] = ..., max_feature_level: _Optional[int] = ..., previous_epoch: _Optional[int] = ..., nodes_address: _Optional[str] = ..., uses: _Optional[_Iterable[_Union[RegisterRequest.DirectoryUse, _Mapping]]] = ...) -> None: ...
+    version: str
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., clean_epoch: _Optional[int] = ..., min_feature_level: _Optional[int] = ..., max_feature_level: _Optional[int] = ..., previous_epoch: _Optional[int] = ..., nodes_address: _Optional[str] = ..., uses: _Optional[_Iterable[_Union[RegisterRequest.DirectoryUse, _Mapping]]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
     __slots__ = ("broker_epoch", "index", "stale_directories")

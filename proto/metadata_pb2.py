@@ -24,43 +24,43 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clograft/proto/metadata.proto\x12\x13lograft.internal.v1\"\x96\x02\n\x10\x42rokerRegistered\x12\x11\n\tbroker_id\x18\x01 \x01(\r\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x13\n\x0bincarnation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x11\n\x04rack\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x0b\x64irectories\x18\x06 \x03(\x0c\x12\x0f\n\x07\x62oot_id\x18\x07 \x01(\t\x12/\n\x05state\x18\x08 \x01(\x0e\x32 .lograft.internal.v1.BrokerState\x12\x1a\n\rnodes_address\x18\t \x01(\tH\x01\x88\x01\x01\x12\x19\n\x11names_used_epochs\x18\n \x01(\x08\x42\x07\n\x05_rackB\x10\n\x0e_nodes_address\"g\n\x12\x42rokerStateChanged\x12\x11\n\tbroker_id\x18\x01 \x01(\r\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .lograft.internal.v1.BrokerState\"\'\n\x12\x42rokerUnregistered\x12\x11\n\tbroker_id\x18\x01 \x01(\r\"\x96\x01\n\x10\x42rokerEpochsUsed\x12\x0c\n\x04last\x18\x01 \x01(\x04\x12\x42\n\tconfirmed\x18\x02 \x03(\x0b\x32/.lograft.internal.v1.BrokerEpochsUsed.Confirmed\x1a\x30\n\tConfirmed\x12\x14\n\x0c\x64irectory_id\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\".\n\x0cTopicCreated\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\" \n\x0cTopicDeleted\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\"\xab\x02\n\x10PartitionChanged\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\r\x12\x10\n\x08replicas\x18\x03 \x03(\r\x12\x13\n\x0b\x64irectories\x18\x04 \x03(\x0c\x12\x0b\n\x03isr\x18\x05 \x03(\r\x12\x13\n\x06leader\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x07 \x01(\r\x12\x17\n\x0fpartition_epoch\x18\x08 \x01(\r\x12\x0b\n\x03\x65lr\x18\t \x03(\r\x12\x17\n\x0f\x65lr_directories\x18\n \x03(\x0c\x12\x0e\n\x06target\x18\x0b \x03(\r\x12\x0e\n\x06\x61\x64\x64ing\x18\x0c \x03(\r\x12\x1a\n\runclean_epoch\x18\r \x01(\rH\x01\x88\x01\x01\x42\t\n\x07_leaderB\x10\n\x0e_unclean_epoch\"\xcc\x01\n\rConfigChanged\x12=\n\x04kind\x18\x01 \x01(\x0e\x32/.lograft.internal.v1.ConfigChanged.ResourceKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x12\n\x05value\x18\x04 \x01(\tH\x00\x88\x01\x01\"C\n\x0cResourceKind\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\t\n\x05TOPIC\x10\x01\x12\n\n\x06\x42ROKER\x10\x02\x12\x0b\n\x07\x43LUSTER\x10\x03\x42\x08\n\x06_value\"\'\n\x14ProducerIdsAllocated\x12\x0f\n\x07next_id\x18\x01 \x01(\x04\"$\n\x13\x46\x65\x61tureLevelChanged\x12\r\n\x05level\x18\x01 \x01(\r\"\xc6\x05\n\x0eMetadataRecord\x12\x42\n\x11\x62roker_registered\x18\x01 \x01(\x0b\x32%.lograft.internal.v1.BrokerRegisteredH\x00\x12G\n\x14\x62roker_state_changed\x18\x02 \x01(\x0b\x32\'.lograft.internal.v1.BrokerStateChangedH\x00\x12\x46\n\x13\x62roker_unregistered\x18\x03 \x01(\x0b\x32\'.lograft.internal.v1.BrokerUnregisteredH\x00\x12\x43\n\x12\x62roker_epochs_used\x18\x04 \x01(\x0b\x32%.lograft.internal.v1.BrokerEpochsUsedH\x00\x12:\n\rtopic_created\x18\x05 \x01(\x0b\x32!.lograft.internal.v1.TopicCreatedH\x00\x12:\n\rtopic_deleted\x18\x06 \x01(\x0b\x32!.lograft.internal.v1.TopicDeletedH\x00\x12\x42\n\x11partition_changed\x18\x07 \x01(\x0b\x32%.lograft.internal.v1.PartitionChangedH\x00\x12<\n\x0e\x63onfig_changed\x18\x08 \x01(\x0b\x32\".lograft.internal.v1.ConfigChangedH\x00\x12K\n\x16producer_ids_allocated\x18\t \x01(\x0b\x32).lograft.internal.v1.ProducerIdsAllocatedH\x00\x12I\n\x15\x66\x65\x61ture_level_changed\x18\n \x01(\x0b\x32(.lograft.internal.v1.FeatureLevelChangedH\x00\x42\x08\n\x06record\"`\n\x11MetadataOperation\x12\x15\n\rbase_sequence\x18\x01 \x01(\x04\x12\x34\n\x07records\x18\x02 \x03(\x0b\x32#.lograft.internal.v1.MetadataRecord\"y\n\x10MetadataSnapshot\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x34\n\x07records\x18\x02 \x03(\x0b\x32#.lograft.internal.v1.MetadataRecord\x12\x0c\n\x04part\x18\x03 \x01(\r\x12\x0f\n\x07is_last\x18\x04 \x01(\x08*}\n\x0b\x42rokerState\x12\x1c\n\x18\x42ROKER_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42ROKER_STATE_FENCED\x10\x01\x12\x17\n\x13\x42ROKER_STATE_ACTIVE\x10\x02\x12\x1e\n\x1a\x42ROKER_STATE_SHUTTING_DOWN\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clograft/proto/metadata.proto\x12\x13lograft.internal.v1\"\xb8\x02\n\x10\x42rokerRegistered\x12\x11\n\tbroker_id\x18\x01 \x01(\r\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x13\n\x0bincarnation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x11\n\x04rack\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x0b\x64irectories\x18\x06 \x03(\x0c\x12\x0f\n\x07\x62oot_id\x18\x07 \x01(\t\x12/\n\x05state\x18\x08 \x01(\x0e\x32 .lograft.internal.v1.BrokerState\x12\x1a\n\rnodes_address\x18\t \x01(\tH\x01\x88\x01\x01\x12\x19\n\x11names_used_epochs\x18\n \x01(\x08\x12\x14\n\x07version\x18\x0b \x01(\tH\x02\x88\x01\x01\x42\x07\n\x05_rackB\x10\n\x0e_nodes_addressB\n\n\x08_version\"g\n\x12\x42rokerStateChanged\x12\x11\n\tbroker_id\x18\x01 \x01(\r\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12/\n\x05state\x18\x03 \x01(\x0e\x32 .lograft.internal.v1.BrokerState\"\'\n\x12\x42rokerUnregistered\x12\x11\n\tbroker_id\x18\x01 \x01(\r\"\x96\x01\n\x10\x42rokerEpochsUsed\x12\x0c\n\x04last\x18\x01 \x01(\x04\x12\x42\n\tconfirmed\x18\x02 \x03(\x0b\x32/.lograft.internal.v1.BrokerEpochsUsed.Confirmed\x1a\x30\n\tConfirmed\x12\x14\n\x0c\x64irectory_id\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\".\n\x0cTopicCreated\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\" \n\x0cTopicDeleted\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\"\xab\x02\n\x10PartitionChanged\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\r\x12\x10\n\x08replicas\x18\x03 \x03(\r\x12\x13\n\x0b\x64irectories\x18\x04 \x03(\x0c\x12\x0b\n\x03isr\x18\x05 \x03(\r\x12\x13\n\x06leader\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x07 \x01(\r\x12\x17\n\x0fpartition_epoch\x18\x08 \x01(\r\x12\x0b\n\x03\x65lr\x18\t \x03(\r\x12\x17\n\x0f\x65lr_directories\x18\n \x03(\x0c\x12\x0e\n\x06target\x18\x0b \x03(\r\x12\x0e\n\x06\x61\x64\x64ing\x18\x0c \x03(\r\x12\x1a\n\runclean_epoch\x18\r \x01(\rH\x01\x88\x01\x01\x42\t\n\x07_leaderB\x10\n\x0e_unclean_epoch\"\xcc\x01\n\rConfigChanged\x12=\n\x04kind\x18\x01 \x01(\x0e\x32/.lograft.internal.v1.ConfigChanged.ResourceKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x12\n\x05value\x18\x04 \x01(\tH\x00\x88\x01\x01\"C\n\x0cResourceKind\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\t\n\x05TOPIC\x10\x01\x12\n\n\x06\x42ROKER\x10\x02\x12\x0b\n\x07\x43LUSTER\x10\x03\x42\x08\n\x06_value\"\'\n\x14ProducerIdsAllocated\x12\x0f\n\x07next_id\x18\x01 \x01(\x04\"$\n\x13\x46\x65\x61tureLevelChanged\x12\r\n\x05level\x18\x01 \x01(\r\"\xc6\x05\n\x0eMetadataRecord\x12\x42\n\x11\x62roker_registered\x18\x01 \x01(\x0b\x32%.lograft.internal.v1.BrokerRegisteredH\x00\x12G\n\x14\x62roker_state_changed\x18\x02 \x01(\x0b\x32\'.lograft.internal.v1.BrokerStateChangedH\x00\x12\x46\n\x13\x62roker_unregistered\x18\x03 \x01(\x0b\x32\'.lograft.internal.v1.BrokerUnregisteredH\x00\x12\x43\n\x12\x62roker_epochs_used\x18\x04 \x01(\x0b\x32%.lograft.internal.v1.BrokerEpochsUsedH\x00\x12:\n\rtopic_created\x18\x05 \x01(\x0b\x32!.lograft.internal.v1.TopicCreatedH\x00\x12:\n\rtopic_deleted\x18\x06 \x01(\x0b\x32!.lograft.internal.v1.TopicDeletedH\x00\x12\x42\n\x11partition_changed\x18\x07 \x01(\x0b\x32%.lograft.internal.v1.PartitionChangedH\x00\x12<\n\x0e\x63onfig_changed\x18\x08 \x01(\x0b\x32\".lograft.internal.v1.ConfigChangedH\x00\x12K\n\x16producer_ids_allocated\x18\t \x01(\x0b\x32).lograft.internal.v1.ProducerIdsAllocatedH\x00\x12I\n\x15\x66\x65\x61ture_level_changed\x18\n \x01(\x0b\x32(.lograft.internal.v1.FeatureLevelChangedH\x00\x42\x08\n\x06record\"`\n\x11MetadataOperation\x12\x15\n\rbase_sequence\x18\x01 \x01(\x04\x12\x34\n\x07records\x18\x02 \x03(\x0b\x32#.lograft.internal.v1.MetadataRecord\"y\n\x10MetadataSnapshot\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x34\n\x07records\x18\x02 \x03(\x0b\x32#.lograft.internal.v1.MetadataRecord\x12\x0c\n\x04part\x18\x03 \x01(\r\x12\x0f\n\x07is_last\x18\x04 \x01(\x08*}\n\x0b\x42rokerState\x12\x1c\n\x18\x42ROKER_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42ROKER_STATE_FENCED\x10\x01\x12\x17\n\x13\x42ROKER_STATE_ACTIVE\x10\x02\x12\x1e\n\x1a\x42ROKER_STATE_SHUTTING_DOWN\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lograft.proto.metadata_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BROKERSTATE']._serialized_start=2237
-  _globals['_BROKERSTATE']._serialized_end=2362
+  _globals['_BROKERSTATE']._serialized_start=2271
+  _globals['_BROKERSTATE']._serialized_end=2396
   _globals['_BROKERREGISTERED']._serialized_start=54
-  _globals['_BROKERREGISTERED']._serialized_end=332
-  _globals['_BROKERSTATECHANGED']._serialized_start=334
-  _globals['_BROKERSTATECHANGED']._serialized_end=437
-  _globals['_BROKERUNREGISTERED']._serialized_start=439
-  _globals['_BROKERUNREGISTERED']._serialized_end=478
-  _globals['_BROKEREPOCHSUSED']._serialized_start=481
-  _globals['_BROKEREPOCHSUSED']._serialized_end=631
-  _globals['_BROKEREPOCHSUSED_CONFIRMED']._serialized_start=583
-  _globals['_BROKEREPOCHSUSED_CONFIRMED']._serialized_end=631
-  _globals['_TOPICCREATED']._serialized_start=633
-  _globals['_TOPICCREATED']._serialized_end=679
-  _globals['_TOPICDELETED']._serialized_start=681
-  _globals['_TOPICDELETED']._serialized_end=713
-  _globals['_PARTITIONCHANGED']._serialized_start=716
-  _globals['_PARTITIONCHANGED']._serialized_end=1015
-  _globals['_CONFIGCHANGED']._serialized_start=1018
-  _globals['_CONFIGCHANGED']._serialized_end=1222
-  _globals['_CONFIGCHANGED_RESOURCEKIND']._serialized_start=1145
-  _globals['_CONFIGCHANGED_RESOURCEKIND']._serialized_end=1212
-  _globals['_PRODUCERIDSALLOCATED']._serialized_start=1224
-  _globals['_PRODUCERIDSALLOCATED']._serialized_end=1263
-  _globals['_FEATURELEVELCHANGED']._serialized_start=1265
-  _globals['_FEATURELEVELCHANGED']._serialized_end=1301
-  _globals['_METADATARECORD']._serialized_start=1304
-  _globals['_METADATARECORD']._serialized_end=2014
-  _globals['_METADATAOPERATION']._serialized_start=2016
-  _globals['_METADATAOPERATION']._serialized_end=2112
-  _globals['_METADATASNAPSHOT']._serialized_start=2114
-  _globals['_METADATASNAPSHOT']._serialized_end=2235
+  _globals['_BROKERREGISTERED']._serialized_end=366
+  _globals['_BROKERSTATECHANGED']._serialized_start=368
+  _globals['_BROKERSTATECHANGED']._serialized_end=471
+  _globals['_BROKERUNREGISTERED']._serialized_start=473
+  _globals['_BROKERUNREGISTERED']._serialized_end=512
+  _globals['_BROKEREPOCHSUSED']._serialized_start=515
+  _globals['_BROKEREPOCHSUSED']._serialized_end=665
+  _globals['_BROKEREPOCHSUSED_CONFIRMED']._serialized_start=617
+  _globals['_BROKEREPOCHSUSED_CONFIRMED']._serialized_end=665
+  _globals['_TOPICCREATED']._serialized_start=667
+  _globals['_TOPICCREATED']._serialized_end=713
+  _globals['_TOPICDELETED']._serialized_start=715
+  _globals['_TOPICDELETED']._serialized_end=747
+  _globals['_PARTITIONCHANGED']._serialized_start=750
+  _globals['_PARTITIONCHANGED']._serialized_end=1049
+  _globals['_CONFIGCHANGED']._serialized_start=1052
+  _globals['_CONFIGCHANGED']._serialized_end=1256
+  _globals['_CONFIGCHANGED_RESOURCEKIND']._serialized_start=1179
+  _globals['_CONFIGCHANGED_RESOURCEKIND']._serialized_end=1246
+  _globals['_PRODUCERIDSALLOCATED']._serialized_start=1258
+  _globals['_PRODUCERIDSALLOCATED']._serialized_end=1297
+  _globals['_FEATURELEVELCHANGED']._serialized_start=1299
+  _globals['_FEATURELEVELCHANGED']._serialized_end=1335
+  _globals['_METADATARECORD']._serialized_start=1338
+  _globals['_METADATARECORD']._serialized_end=2048
+  _globals['_METADATAOPERATION']._serialized_start=2050
+  _globals['_METADATAOPERATION']._serialized_end=2146
+  _globals['_METADATASNAPSHOT']._serialized_start=2148
+  _globals['_METADATASNAPSHOT']._serialized_end=2269
 # @@protoc_insertion_point(module_scope)

@@ -19,7 +19,7 @@ BROKER_STATE_ACTIVE: BrokerState
 BROKER_STATE_SHUTTING_DOWN: BrokerState
 
 class BrokerRegistered(_message.Message):
-    __slots__ = ("broker_id", "epoch", "incarnation", "address", "rack", "directories", "boot_id", "state", "nodes_address", "names_used_epochs")
+    __slots__ = ("broker_id", "epoch", "incarnation", "address", "rack", "directories", "boot_id", "state", "nodes_address", "names_used_epochs", "version")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,7 @@ class BrokerRegistered(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     NODES_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     NAMES_USED_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     epoch: int
     incarnation: bytes
@@ -40,7 +41,8 @@ class BrokerRegistered(_message.Message):
     state: BrokerState
     nodes_address: str
     names_used_epochs: bool
-    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., state: _Optional[_Union[BrokerState, str]] = ..., nodes_address: _Optional[str] = ..., names_used_epochs: _Optional[bool] = ...) -> None: ...
+    version: str
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., directories: _Optional[_Iterable[bytes]] = ..., boot_id: _Optional[str] = ..., state: _Optional[_Union[BrokerState, str]] = ..., nodes_address: _Optional[str] = ..., names_used_epochs: _Optional[bool] = ..., version: _Optional[str] = ...) -> None: ...
 
 class BrokerStateChanged(_message.Message):
     __slots__ = ("broker_id", "epoch", "state")

@@ -297,6 +297,7 @@ async def open_broker(
     boot_id: str,
     upkeep: MaintenanceTimes,
     lag: LoopLag | None,
+    version: str | None,
 ) -> BrokerRole:
     assert config.advertised is not None
     registration = Registration(
@@ -311,6 +312,7 @@ async def open_broker(
         max_feature_level=FEATURE_LEVEL,
         nodes_address=config.nodes_advertised,
         uses=tuple(map(use_of, directories)),
+        version=version,
     )
     return BrokerRole(runtime, links, config, registration, directories, upkeep, lag)
 

@@ -138,7 +138,7 @@ class Node:
         if config.is_broker:
             self.broker = await open_broker(
                 self._runtime, self._links, config, self._directories, self._machine.boot_id, self._upkeep,
-                self._machine.lag,
+                self._machine.lag, self._machine.version or None,
             )  # fmt: skip
             await self.broker.listen(self._on_panic, self._descriptors)
         self._heed_settings()

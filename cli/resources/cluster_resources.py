@@ -154,6 +154,7 @@ def broker_resource(broker: BrokerDescription, cluster: ClusterDescription) -> R
             "state": broker.state.value,
             "cordoned": broker.is_cordoned,
             "epoch": broker.epoch,
+            "version": broker.version,
             "leaders": sum(partition.leader == broker.id for partition in partitions),
             "replicas": sum(broker.id in partition.replicas for partition in partitions),
             "inSync": sum(broker.id in partition.isr for partition in partitions),
@@ -165,6 +166,11 @@ def broker_resource(broker: BrokerDescription, cluster: ClusterDescription) -> R
 def _uptime_text(each: Resource) -> str | None:
     uptime_ms = each["status"].get("uptimeMs")
     return None if uptime_ms is None else span_text(uptime_ms)
+
+
+def version_text(each: Resource) -> str:
+    """Return the version of lograft that the broker runs, as far as it is known."""
+    return each["status"]["version"] or "<unknown>"
 
 
 BROKER_COLUMNS = (
@@ -179,6 +185,8 @@ BROKER_COLUMNS = (
     Column("LEADERS", _status("leaders"), is_number=True),
     Column("REPLICAS", _status("replicas"), is_number=True),
     Column("IN-SYNC", _status("inSync"), is_number=True, is_wide=True),
+    Column("VERSION", version_text, is_wide=True),
+    Column("HOST", lambda each: each["spec"]["address"].rpartition(":")[0], is_wide=True),
     Column("EPOCH", _status("epoch"), is_number=True, is_wide=True),
     Column("UPTIME", _uptime_text, is_number=True, is_wide=True),
     Column("DISK FREE", free_text, is_number=True, is_wide=True, is_bad=is_any_full),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from lograft.cli.common.cluster_options import Settings
 from lograft.cli.common.units import count_text, size_text, span_text
 from lograft.cli.output.resource_output import Column, Resource, cell_text, red, table_lines
+from lograft.cli.resources.cluster_resources import version_text
 from lograft.cli.resources.disk_resources import room_text
 from lograft.cli.resources.group_health import GroupVerdict
 
@@ -211,6 +212,7 @@ def _broker_story(each: Resource) -> Story:
         Fact("Rack", spec["rack"]),
         Fact("State", _broker_state(status), status["state"] != "active"),
         Fact("Epoch", status["epoch"]),
+        Fact("Version", version_text(each)),
         Fact("Partitions", f"leads {status['leaders']}, hosts {status['replicas']}{sync}", behind > 0),
         Fact("Size", size_text(_total(hosted, "bytes"))),
         *_load_facts(status["load"]),

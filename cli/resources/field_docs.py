@@ -78,6 +78,7 @@ status.state | string | active: serves requests. fenced: registered, but not ali
     leadership moves to other brokers.
 status.cordoned | boolean | Whether no new replicas are placed on it, for example by `lograft drain`.
 status.epoch | integer | Incremented with each start of the broker.
+status.version | string | Version of lograft that it runs; null: it does not report one.
 status.leaders | integer | Number of partitions that it leads.
 status.replicas | integer | Number of partitions that it hosts.
 status.inSync | integer | Number of hosted partitions for which it is in sync.

@@ -22,7 +22,7 @@ class Broker:
     where clients reach it; `nodes_address`: where other brokers do.
 
     `names_used_epochs`: the registration named the used epoch of every directory, so the broker writes the epoch down
-    in each of them before it asks to be active.
+    in each of them before it asks to be active. `version`: of lograft, for people; None: not reported.
     """
 
     broker_id: BrokerId
@@ -35,6 +35,7 @@ class Broker:
     state: BrokerState = BrokerState.FENCED
     nodes_address: str | None = None
     names_used_epochs: bool = False
+    version: str | None = None
 
     @property
     def is_live(self) -> bool:

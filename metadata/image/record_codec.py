@@ -166,6 +166,8 @@ def _fill_registered(target: pb.BrokerRegistered, record: BrokerRegistered) -> N
     if broker.nodes_address is not None:
         target.nodes_address = broker.nodes_address
     target.names_used_epochs = broker.names_used_epochs
+    if broker.version is not None:
+        target.version = broker.version
 
 
 def _read_registered(source: pb.BrokerRegistered) -> BrokerRegistered:
@@ -180,6 +182,7 @@ def _read_registered(source: pb.BrokerRegistered) -> BrokerRegistered:
         state=_known(_STATES, source.state, "state of a broker"),
         nodes_address=source.nodes_address if source.HasField("nodes_address") else None,
         names_used_epochs=source.names_used_epochs,
+        version=source.version if source.HasField("version") else None,
     )
     return BrokerRegistered(broker)
 

@@ -364,6 +364,7 @@ def _register_request(
         max_feature_level=registration.max_feature_level,
         previous_epoch=previous_epoch,
         nodes_address=registration.nodes_address,
+        version=registration.version,
     )
     for use in registration.uses:
         # A controller that does not know of damage yet takes the directory for one that was put back: all the same.

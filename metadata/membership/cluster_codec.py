@@ -94,6 +94,8 @@ def _fill_broker(target: pb.Broker, image: ClusterImage, broker: Broker) -> None
     target.state = _STATES[broker.state]
     target.epoch = broker.epoch
     target.directories.extend([directory.bytes for directory in broker.directories])
+    if broker.version is not None:
+        target.version = broker.version
 
 
 def _fill_topic(target: pb.Topic, image: ClusterImage, topic: Topic, numbers: Iterable[int]) -> None:

@@ -1,10 +1,12 @@
 """What the metadata log and its snapshots are given, they give back; whatever else comes is refused."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.metadata_images import broker
 from support.metadata_operations import BROKER_IDS, EPOCHS, TEXTS, UUIDS, brokers, histories, partitions
 
 from lograft.metadata.image.cluster_image import ClusterImage
@@ -65,6 +67,16 @@ SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OPERATIONS)
 def test_an_operation_comes_back_as_it_was(operation: Operation) -> None:
     assert decode_operation(encode_operation(operation)) == operation
+
+
+def test_a_registration_that_0_1_0_stored_has_no_version() -> None:
+    old = encode_operation(Operation(1, (BrokerRegistered(broker(1)),)))
+    (record,) = decode_operation(old).records
+    assert isinstance(record, BrokerRegistered)
+    assert record.broker.version is None
+    assert b"1.2.3" not in old
+    new = BrokerRegistered(replace(broker(1), version="1.2.3"))
+    assert decode_operation(encode_operation(Operation(1, (new,)))).records == (new,)
 
 
 @settings(deadline=None)

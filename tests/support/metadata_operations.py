@@ -92,6 +92,7 @@ def brokers(broker_ids: st.SearchStrategy[BrokerId], epochs: st.SearchStrategy[i
         boot_id=TEXTS,
         state=st.sampled_from(BrokerState),
         names_used_epochs=st.booleans(),
+        version=st.none() | TEXTS,
     )
 
 

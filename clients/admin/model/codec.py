@@ -44,6 +44,7 @@ def _broker(broker: cluster_pb2.Broker) -> types.BrokerDescription:
         epoch=broker.epoch,
         directories=tuple(UUID(bytes=directory) for directory in broker.directories),
         is_cordoned=broker.is_cordoned,
+        version=broker.version if broker.HasField("version") else None,
     )
 
 

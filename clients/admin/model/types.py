@@ -20,7 +20,8 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker. Each process of the broker has a new `epoch`. `is_cordoned`: it gets no new replicas."""
+    """A broker. Each process of the broker has a new `epoch`. `is_cordoned`: it gets no new replicas. `version`: of
+    lograft; None if the broker does not report it."""
 
     id: int
     address: str
@@ -29,6 +30,7 @@ class BrokerDescription:
     epoch: int
     directories: tuple[UUID, ...]
     is_cordoned: bool = False
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

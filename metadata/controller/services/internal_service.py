@@ -138,6 +138,7 @@ class ControllerService:
             max_feature_level=request.max_feature_level,
             nodes_address=request.nodes_address if request.HasField("nodes_address") else None,
             uses=tuple(_directory_use(use) for use in request.uses),
+            version=request.version if request.HasField("version") else None,
         )
         previous_epoch = BrokerEpoch(request.previous_epoch) if request.HasField("previous_epoch") else None
 
@@ -150,7 +151,7 @@ class ControllerService:
         epoch, stale = committed.answer
         log.info(
             "broker_registered", broker_id=request.broker_id, epoch=epoch, address=request.address,
-            rack=registration.rack, directories=len(registration.directories),
+            rack=registration.rack, directories=len(registration.directories), version=registration.version,
         )  # fmt: skip
         for directory, reason in stale.items():
             log.warning(

@@ -28,6 +28,7 @@ MAX_RACK_CHARACTERS = 255
 MAX_BOOT_ID_CHARACTERS = 64
 MAX_DIRECTORIES = 64
 MAX_DAMAGE_CHARACTERS = 255
+MAX_VERSION_CHARACTERS = 64
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})")
 
 
@@ -48,7 +49,8 @@ class Registration:
     """A broker's description of itself. `boot_id` is the kernel's: it changes when the page cache is lost.
     `clean_epoch` is the broker epoch in the marker of a clean shutdown, if there is one. Feature levels: the lowest and
     the highest that this program supports. `uses`: one for each directory; empty from a version that keeps no such
-    notes. `nodes_address`: where other brokers reach it; None: nowhere."""
+    notes. `nodes_address`: where other brokers reach it; None: nowhere. `version`: of lograft; None from a version that
+    does not report it."""
 
     broker_id: BrokerId
     incarnation: UUID
@@ -61,6 +63,7 @@ class Registration:
     max_feature_level: int
     nodes_address: str | None = None
     uses: tuple[DirectoryUse, ...] = ()
+    version: str | None = None
 
 
 def latest_epoch(image: ClusterImage, broker_id: BrokerId) -> BrokerEpoch | None:
@@ -88,7 +91,7 @@ def register(
     epoch = BrokerEpoch(image.last_broker_epoch + 1)
     broker = Broker(
         request.broker_id, epoch, request.incarnation, request.address, request.rack, request.directories,
-        request.boot_id, BrokerState.FENCED, request.nodes_address, bool(request.uses),
+        request.boot_id, BrokerState.FENCED, request.nodes_address, bool(request.uses), request.version,
     )  # fmt: skip
     distrusted = () if old is None else _distrusted(old, request)
     stale = stale_directories(image, request)
@@ -184,6 +187,8 @@ def _check(image: ClusterImage, request: Registration) -> None:
             raise _invalid(f"the advertised address {address!r} is not of the form host:port")
     if request.rack is not None and not 0 < len(request.rack) <= MAX_RACK_CHARACTERS:
         raise _invalid(f"a rack has 1 to {MAX_RACK_CHARACTERS} characters, or is left out")
+    if request.version is not None and not 0 < len(request.version) <= MAX_VERSION_CHARACTERS:
+        raise _invalid(f"a version has 1 to {MAX_VERSION_CHARACTERS} characters, or is left out")
     if len(request.boot_id) > MAX_BOOT_ID_CHARACTERS:
         raise _invalid(f"a boot id has at most {MAX_BOOT_ID_CHARACTERS} characters, not {len(request.boot_id)}")
     if not 0 < len(request.directories) <= MAX_DIRECTORIES:

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -41,6 +42,7 @@ from lograft.cli.resources.cluster_resources import (
     topic_resource,
 )
 from lograft.cli.resources.config_resources import Owner, entry_resource, parse_setting
+from lograft.cli.resources.disk_resources import with_loads
 from lograft.cli.resources.node_resources import node_resource, nodes
 from lograft.clients.admin.cluster_admin import ClusterAdmin
 from lograft.clients.admin.model.types import (
@@ -263,9 +265,20 @@ def test_brokers_and_the_quorum_say_all_that_is_promised() -> None:
     out = io.StringIO()
     write_resources(out, [broker], BROKER_COLUMNS, Settings("b", 1), is_one=False)
     assert out.getvalue().splitlines()[1].split() == ["1", "b1:1", "active", "-", "1", "1"]
+    assert broker["status"]["version"] is None
     status = quorum_resource(replace(QUORUM, commit_index=12))["status"]
     assert (status["leader"], status["term"], status["commitIndex"]) == (1, 4, 12)
     assert [(voter["id"], voter["lag"]) for voter in status["voters"]] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_brokers_of_a_cluster_being_upgraded_show_what_each_runs() -> None:
+    old, new = BROKERS[0], replace(BROKERS[1], version="1.2.3", address="[::1]:9092")
+    resources = with_loads([broker_resource(each, CLUSTER) for each in (old, new)], [])
+    out = io.StringIO()
+    write_resources(out, resources, BROKER_COLUMNS, Settings("b", 1, output="wide"), is_one=False)
+    titles, *rows = [re.split(r"\s{2,}", line.strip()) for line in out.getvalue().splitlines()]
+    shown = [[row[titles.index(title)] for title in ("ID", "VERSION", "HOST")] for row in rows]
+    assert shown == [["1", "<unknown>", "b1"], ["2", "1.2.3", "[::1]"]]
 
 
 # -- verifying

@@ -283,6 +283,7 @@ def test_a_brokers_story() -> None:
     }
     text = told(broker)
     assert "State:       fenced: the controller receives no heartbeats from it\n" in text
+    assert "Version:     <unknown>\n" in text
     assert "Partitions:  leads 1, hosts 2, 1 of them not in sync\n" in text
     assert f"  {UUID(int=7)}          -      -           -         -   -\n" in text
     assert "  orders       1       2   1                -\n" in text

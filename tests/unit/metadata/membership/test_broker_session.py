@@ -54,6 +54,7 @@ REGISTRATION = Registration(
         DirectoryUse(UUID(int=3), is_restored=True),
         DirectoryUse(UUID(int=4), BrokerEpoch(PREVIOUS_EPOCH), damage="high-watermarks is missing"),
     ),
+    version="1.2.3",
 )
 
 
@@ -187,6 +188,7 @@ async def test_a_broker_registers_with_all_it_has_to_say_of_itself() -> None:
         cluster_id=CLUSTER, broker_id=7, incarnation=UUID(int=1).bytes, address="broker-7:9092", rack="a",
         directories=[UUID(int=number).bytes for number in (2, 3, 4)], boot_id="boot", clean_epoch=69,
         min_feature_level=1, max_feature_level=4, previous_epoch=PREVIOUS_EPOCH, nodes_address="broker-7:9094",
+        version="1.2.3",
         uses=[
             RegisterRequest.DirectoryUse(directory_id=UUID(int=2).bytes, used_epoch=PREVIOUS_EPOCH),
             RegisterRequest.DirectoryUse(directory_id=UUID(int=3).bytes, is_restored=True),

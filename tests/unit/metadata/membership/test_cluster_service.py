@@ -1,12 +1,14 @@
 """What the cluster consists of, as any node tells it; as it is now, where that is asked for."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from support.metadata_images import FENCED, broker, brokers, partition, replica, topic_id
 from support.raft_nodes import virtual
 from support.watched_nodes import BILLS, ORDERS, USUAL, Node, all_of, names, refusal
 
+from lograft.clients.admin.model.codec import read_cluster
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId
 from lograft.metadata.image.records import (
@@ -31,6 +33,7 @@ from lograft.rpc.unary import call
 async def test_a_description_has_all_there_is_to_know() -> None:
     node = Node(*USUAL)
     node.commit(
+        BrokerRegistered(replace(broker(2, rack="b"), version="1.2.3")),
         BrokerStateChanged(BrokerId(3), broker(3).epoch, FENCED),
         PartitionChanged(
             ORDERS,
@@ -51,6 +54,9 @@ async def test_a_description_has_all_there_is_to_know() -> None:
     assert one.directories == [directory.bytes for directory in broker(1).directories]
     assert (one.state, two.state, three.state) == (pb.Broker.ACTIVE, pb.Broker.ACTIVE, pb.Broker.FENCED)
     assert not three.HasField("rack")
+    assert two.version == "1.2.3"
+    assert not one.HasField("version"), "of a version that does not report it"
+    assert [each.version for each in read_cluster(description).brokers] == [None, "1.2.3", None]
     bills, orders = description.topics
     assert (bills.name, orders.name, orders.id, orders.is_internal) == ("bills", "orders", ORDERS.bytes, False)
     assert orders.configs == {"retention.ms": "1000"}

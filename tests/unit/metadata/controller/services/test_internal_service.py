@@ -133,6 +133,7 @@ async def test_a_broker_that_registers_is_known_to_every_controller_as_it_says()
             boot_id="kernel",
             clean_epoch=3,
             nodes_address="b7:9094",
+            version="1.2.3",
         )
         await cluster.until_all(lambda node: node.machine.index >= answer.index)
         for host in cluster.hosts.values():
@@ -140,7 +141,7 @@ async def test_a_broker_that_registers_is_known_to_every_controller_as_it_says()
             assert broker.epoch == answer.broker_epoch > 0
             assert broker.incarnation == registration_of(7).incarnation
             assert (broker.address, broker.rack, broker.boot_id) == ("b7:9092", "r1", "kernel")
-            assert broker.nodes_address == "b7:9094"
+            assert (broker.nodes_address, broker.version) == ("b7:9094", "1.2.3")
             assert broker.directories == tuple(dirs)
             assert broker.state is BrokerState.FENCED
 

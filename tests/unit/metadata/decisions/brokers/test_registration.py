@@ -69,11 +69,12 @@ def first_partition(image: ClusterImage) -> Partition:
 
 def test_a_new_broker_is_fenced_and_has_an_epoch_above_all_others() -> None:
     image = image_with(broker(1, epoch=5), broker(2, epoch=9))
-    decision = decide(image, registration(3, rack="a"))
+    decision = decide(image, registration(3, rack="a", version="1.2.3"))
     added = apply(image, decision).brokers[BrokerId(3)]
     assert decision.answer == added.epoch == 10
     assert added.state is FENCED
     assert added.rack == "a"
+    assert added.version == "1.2.3"
 
 
 def test_the_same_process_asking_again_keeps_its_epoch() -> None:
@@ -287,6 +288,8 @@ def test_after_a_broker_was_forgotten_only_who_knows_of_that_registers() -> None
         ({"nodes_address": ""}, "host:port"),
         ({"rack": ""}, "rack"),
         ({"rack": "r" * 256}, "rack"),
+        ({"version": ""}, "a version has"),
+        ({"version": "1" * 65}, "a version has"),
         ({"boot_id": "b" * 65}, "boot id"),
         ({"directories": ()}, "1 to 64 data directories, not 0"),
         ({"directories": tuple(directory(1, number) for number in range(65))}, "not 65"),
