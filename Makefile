@@ -78,7 +78,7 @@ test-spark: setup ## Spark against a real cluster only; needs Java 17 or later
 raft-scripts: setup ## record what the Raft scenarios do now; review the difference as text
 	PYTHONPATH=tests $(VENV)/python -m support.raft_script
 
-transcripts: setup ## type the transcripts of the command line again, and make docs/cli.md and docs/cli-errors.md of them; ONLY=name
+transcripts: setup ## type the transcripts again, and make docs/cli.md, docs/cli-errors.md and docs/runbooks.md of them; ONLY=name
 	$(VENV)/python tools/transcripts.py $(ONLY)
 
 SEEDS ?= 200

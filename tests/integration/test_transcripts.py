@@ -1,5 +1,4 @@
-"""What a person types at the command line, and what is answered: the chapters of docs/cli.md and docs/cli-errors.md,
-typed again."""
+"""Types the transcripts of docs/cli.md, docs/cli-errors.md and docs/runbooks.md again, and compares the answers."""
 
 import difflib
 import re

@@ -52,6 +52,7 @@ class Book:
 BOOKS = (
     Book(ROOT / "docs" / "cli.md", _FOLDER),
     Book(ROOT / "docs" / "cli-errors.md", _FOLDER / "errors", is_quick=True),
+    Book(ROOT / "docs" / "runbooks.md", _FOLDER / "runbooks"),
 )
 
 
