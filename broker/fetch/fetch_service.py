@@ -186,11 +186,11 @@ class _FetchStream:
         if add.handle in self._partitions:
             # Further responses under this handle would be ambiguous, so end both partitions.
             self._remove(add.handle)
-            raise _invalid(f"handle {add.handle} is in use: take another one for each add")
+            raise _invalid(f"handle {add.handle} is already in use: use a new handle for each add")
         if len(self._partitions) >= self._limits.partitions:
-            raise _invalid(f"one stream has at most {self._limits.partitions} partitions: open another one")
+            raise _invalid(f"a stream is limited to {self._limits.partitions} partitions: open another stream")
         if add.max_bytes < 0:
-            raise _invalid(f"max_bytes cannot be {add.max_bytes}: give 1 or more, or 0 for the broker's choice")
+            raise _invalid(f"max_bytes cannot be {add.max_bytes}: expected 1 or more, or 0 for the broker's default")
 
     def _seek(self, seek: pb.FetchRequest.Seek) -> None:
         fetched = self._partitions.get(seek.handle)

@@ -140,7 +140,7 @@ class RangeService:
             found = await replica.read(position, max_bytes)
             if not found.buffers:
                 raise ReplicaError(
-                    errors_pb2.OFFSET_NOT_AVAILABLE, f"offset {position} cannot be read at the moment: try again"
+                    errors_pb2.OFFSET_NOT_AVAILABLE, f"offset {position} is temporarily unavailable: try again"
                 )
         except OffsetOutOfRange:
             return not_readable(replica, position)
@@ -153,8 +153,8 @@ def _check_watermark_known(replica: ServedReplica) -> None:
     if not replica.watermark_is_known:
         raise ReplicaError(
             errors_pb2.OFFSET_NOT_AVAILABLE,
-            "this broker does not know yet how far the partition is committed: it leads it only since now, or "
-            "follows it; try again, or ask the leader",
+            "this broker does not know the high watermark yet, because it became leader only now or is a "
+            "follower: try again, or ask the leader",
         )
 
 

@@ -111,17 +111,24 @@ class GroupCoordinator(MachineListener):
     def _number_of(self, group: str) -> int:
         topic = self._image().topic(CONSUMER_OFFSETS)
         if topic is None:
-            raise GroupError(errors_pb2.NOT_COORDINATOR, "no group has a coordinator yet: ask for one first")
+            raise GroupError(
+                errors_pb2.NOT_COORDINATOR, "the coordinator of the group is not known yet: look it up first"
+            )
         return zlib.crc32(group.encode()) % len(topic.partitions)
 
     def _led_elsewhere(self, number: int) -> GroupError:
         topic = self._image().topic(CONSUMER_OFFSETS)
         partition = topic.partitions[number] if topic is not None else None
         leader_id = partition.leader if partition is not None else None
-        who = "nobody" if leader_id is None else f"broker {leader_id}"
+        name = f"{CONSUMER_OFFSETS}-{number}"
+        message = (
+            f"broker {leader_id} coordinates the groups of {name}: retry there, or look the coordinator up again"
+            if leader_id is not None
+            else f"{name} has no leader at the moment: try again"
+        )
         return GroupError(
             errors_pb2.NOT_COORDINATOR,
-            f"{who} coordinates the groups of {CONSUMER_OFFSETS}-{number} at the moment: ask there, or again",
+            message,
             leader_id=leader_id,
             leader_epoch=partition.leader_epoch if partition is not None else None,
         )
@@ -144,7 +151,7 @@ class GroupCoordinator(MachineListener):
         except TimeoutError:
             raise ControllerError(
                 errors_pb2.UNAVAILABLE,
-                f"no controller said within {_CREATION_MS} ms whether there are groups: try again",
+                f"no controller answered within {_CREATION_MS} ms whether any group exists: try again",
             ) from None
         if self._image().topic(CONSUMER_OFFSETS) is None:
             raise GroupError(errors_pb2.GROUP_NOT_FOUND, f"there is no group {group!r}")

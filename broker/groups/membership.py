@@ -96,7 +96,7 @@ def _join(group: Group | None, heartbeat: Heartbeat, find: FindTopic, max_member
     if len(draft.members) >= max_members:
         raise GroupError(
             errors_pb2.GROUP_FULL,
-            f"group {heartbeat.group!r} has {len(draft.members)} members, and group.max.size allows no more",
+            f"group {heartbeat.group!r} has {len(draft.members)} members, the most that group.max.size allows",
         )
     target = before.target if before is not None else ()
     draft.put(_with_wishes(Member(heartbeat.member_id, target=target), heartbeat))
@@ -162,7 +162,7 @@ def _known_member(group: Group | None, heartbeat: Heartbeat) -> Member:
         raise GroupError(
             errors_pb2.FENCED_MEMBER_EPOCH,
             f"member {heartbeat.member_id!r} of group {heartbeat.group!r} is in epoch {member.epoch}, not "
-            f"{heartbeat.epoch}: give up all partitions and join again",
+            f"{heartbeat.epoch}: release all partitions and rejoin",
         )
     return member
 
@@ -172,15 +172,15 @@ def find_member(group: Group | None, group_name: str, member_id: str, instance_i
     if group is not None and group.instances.get(instance_id, member_id) != member_id:
         raise GroupError(
             errors_pb2.FENCED_INSTANCE_ID,
-            f"another member of group {group_name!r} has joined with the instance id {instance_id!r}: give each "
-            "consumer its own",
+            f"another member of group {group_name!r} joined with instance id {instance_id!r}: use a unique "
+            "instance id for each consumer",
         )
     member = group.members.get(member_id) if group is not None else None
     if member is None:
         raise GroupError(
             errors_pb2.UNKNOWN_MEMBER,
-            f"group {group_name!r} has no member {member_id!r}: it was not heard of for too long, or took too long to "
-            "give up partitions; join again",
+            f"group {group_name!r} has no member {member_id!r}: its session expired, or it did not release "
+            "its partitions in time; rejoin",
         )
     return member
 
@@ -197,7 +197,7 @@ def _leave(group: Group | None, heartbeat: Heartbeat, find: FindTopic, now_ms: i
     if heartbeat.epoch == LEAVE_FOR_A_WHILE:
         if not member.instance_id:
             raise GroupError(
-                errors_pb2.INVALID_GROUP, "only a member with an instance id can leave for a while: leave with -1"
+                errors_pb2.INVALID_GROUP, "only a member with an instance id can leave temporarily: leave with epoch -1"
             )
         draft = GroupDraft(group.name, group)
         draft.put(replace(member, is_away=True))
@@ -237,7 +237,7 @@ _MAX_TEXT = 1_000
 def check_group_name(name: str) -> None:
     if not 0 < len(name) <= _MAX_NAME:
         raise GroupError(
-            errors_pb2.INVALID_GROUP, f"a group's name has 1 to {_MAX_NAME} characters, not {len(name)}: give another"
+            errors_pb2.INVALID_GROUP, f"the name of a group must have 1 to {_MAX_NAME} characters, not {len(name)}"
         )
 
 
@@ -245,18 +245,18 @@ def check_heartbeat(heartbeat: Heartbeat) -> None:
     """Raise `GroupError` for invalid requests."""
     check_group_name(heartbeat.group)
     if not heartbeat.member_id:
-        raise GroupError(errors_pb2.INVALID_GROUP, "a member needs an id that no other has: give it a UUID")
+        raise GroupError(errors_pb2.INVALID_GROUP, "the member id is empty: use a UUID")
     for text in (heartbeat.member_id, heartbeat.instance_id, heartbeat.client_id, heartbeat.rack):
         if len(text) > _MAX_TEXT:
-            raise GroupError(errors_pb2.INVALID_GROUP, f"a name of {len(text)} characters: give at most {_MAX_TEXT}")
+            raise GroupError(errors_pb2.INVALID_GROUP, f"a name has {len(text)} characters: the limit is {_MAX_TEXT}")
     if heartbeat.epoch < LEAVE_FOR_A_WHILE:
-        raise GroupError(errors_pb2.INVALID_GROUP, f"there is no member epoch {heartbeat.epoch}: join with 0")
+        raise GroupError(errors_pb2.INVALID_GROUP, f"member epoch {heartbeat.epoch} is invalid: join with 0")
     if heartbeat.epoch == JOIN and heartbeat.owned:
-        raise GroupError(errors_pb2.INVALID_GROUP, "who joins owns no partitions yet: give them up first")
+        raise GroupError(errors_pb2.INVALID_GROUP, "a joining member owns no partitions: release them first")
     if heartbeat.assignor and heartbeat.assignor not in ASSIGNORS:
         raise GroupError(
             errors_pb2.UNKNOWN_ASSIGNOR,
-            f"there is no assignor {heartbeat.assignor!r}: give one of {', '.join(ASSIGNORS)}",
+            f"assignor {heartbeat.assignor!r} does not exist: expected one of {', '.join(ASSIGNORS)}",
         )
     _check_range("session_timeout_ms", heartbeat.session_timeout_ms, _SESSION_MS)
     _check_range("rebalance_timeout_ms", heartbeat.rebalance_timeout_ms, _REBALANCE_MS)
@@ -265,5 +265,5 @@ def check_heartbeat(heartbeat: Heartbeat) -> None:
 def _check_range(field: str, value: int, limits: tuple[int, int]) -> None:
     if not limits[0] <= value <= limits[1]:
         raise GroupError(
-            errors_pb2.INVALID_GROUP, f"{field} cannot be {value}: give {limits[0]} to {limits[1]} milliseconds"
+            errors_pb2.INVALID_GROUP, f"{field} cannot be {value}: expected {limits[0]} to {limits[1]} milliseconds"
         )

@@ -78,8 +78,8 @@ def _member_who_commits(group: Group | None, speaker: OffsetCaller) -> Member | 
     if group is not None and group.members:
         raise GroupError(
             errors_pb2.GROUP_NOT_EMPTY,
-            f"group {speaker.group!r} has {len(group.members)} members, and only they commit: stop them first, or use "
-            "another group",
+            f"group {speaker.group!r} has {len(group.members)} members, and only they can commit: stop "
+            "them first, or use another group",
         )
     return None
 
@@ -89,26 +89,29 @@ def _why_not(item: ToCommit, member: Member | None, speaker: OffsetCaller, size_
     topic = size_of(topic_id)
     if topic is None:
         return GroupError(
-            errors_pb2.UNKNOWN_TOPIC_ID, f"topic {topic_id} was deleted, or is not known here yet: look it up again"
+            errors_pb2.UNKNOWN_TOPIC_ID,
+            f"topic {topic_id} was deleted, or this broker does not know it yet: look it up again",
         )
     if not 0 <= number < topic[1]:
-        return GroupError(errors_pb2.UNKNOWN_PARTITION, f"{topic[0]} has {topic[1]} partitions, and no {number}")
+        return GroupError(
+            errors_pb2.UNKNOWN_PARTITION, f"{topic[0]} has {topic[1]} partitions: it has no partition {number}"
+        )
     if item.offset < 0:
-        return GroupError(errors_pb2.INVALID_REQUEST, f"there is no offset {item.offset}: give 0 or more")
+        return GroupError(errors_pb2.INVALID_REQUEST, f"offset {item.offset} is invalid: expected 0 or more")
     if item.leader_epoch is not None and item.leader_epoch < 0:
         return GroupError(
-            errors_pb2.INVALID_REQUEST, f"there is no leader epoch {item.leader_epoch}: leave it out if it is not known"
+            errors_pb2.INVALID_REQUEST, f"leader epoch {item.leader_epoch} is invalid: leave it out if unknown"
         )
     if len(item.metadata) > MAX_METADATA_CHARACTERS:
         return GroupError(
             errors_pb2.INVALID_REQUEST,
-            f"metadata of {len(item.metadata)} characters: give at most {MAX_METADATA_CHARACTERS}",
+            f"metadata of {len(item.metadata)} characters is too long: the limit is {MAX_METADATA_CHARACTERS}",
         )
     if member is not None and not _may_commit(member, speaker.epoch, item.partition):
         return GroupError(
             errors_pb2.PARTITION_NOT_OWNED,
-            f"{topic[0]}-{number} is not that of member {member.member_id!r} in epoch {speaker.epoch}: it was given to "
-            "another, or given back",
+            f"{topic[0]}-{number} is not assigned to member {member.member_id!r} in epoch {speaker.epoch}: "
+            "it was reassigned, or released",
         )
     return None
 
@@ -120,7 +123,7 @@ def _why_not_lower(item: ToCommit, before: CommittedOffset | None, speaker: Offs
         return None
     return GroupError(
         errors_pb2.INVALID_REQUEST,
-        f"offset {item.offset} is below {before.offset}, which is committed: to go back, set may_lower",
+        f"offset {item.offset} is below {before.offset}, which is committed: to lower it, set may_lower",
     )
 
 
@@ -138,7 +141,7 @@ def check_may_fetch(group: Group | None, speaker: OffsetCaller) -> None:
         if speaker.epoch > member.epoch:
             raise GroupError(
                 errors_pb2.FENCED_MEMBER_EPOCH,
-                f"member {speaker.member_id!r} is in epoch {member.epoch} here, not {speaker.epoch}: join again",
+                f"member {speaker.member_id!r} is in epoch {member.epoch}, not {speaker.epoch}: rejoin",
             )
 
 
@@ -158,7 +161,7 @@ def decide_delete_offsets(
             errors.append(
                 GroupError(
                     errors_pb2.GROUP_SUBSCRIBED_TO_TOPIC,
-                    f"members of group {name!r} read topic {topic[0]!r}: stop them first",
+                    f"members of group {name!r} consume topic {topic[0]!r}: stop them first",
                 )
             )
             continue
@@ -173,7 +176,7 @@ def decide_delete_group(group: Group | None, name: str) -> tuple[GroupChange, ..
     if group.members:
         count = len(group.members)
         members = "1 member: stop it" if count == 1 else f"{count} members: stop them"
-        raise GroupError(errors_pb2.GROUP_NOT_EMPTY, f"group {name!r} has {members} first")
+        raise GroupError(errors_pb2.GROUP_NOT_EMPTY, f"group {name!r} is not empty: it has {members} first")
     return (*(OffsetGone(name, partition) for partition in group.offsets), GroupGone(name))
 
 

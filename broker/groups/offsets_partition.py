@@ -154,7 +154,7 @@ class OffsetsPartition:
         self._check_leads()
         if not self.is_loaded:
             raise GroupError(
-                errors_pb2.LOADING, f"the coordinator is still reading its groups ({self.number}): try again"
+                errors_pb2.LOADING, f"the coordinator is still loading its groups ({self.number}): try again"
             )
 
     def _check_leads(self) -> None:
@@ -163,7 +163,9 @@ class OffsetsPartition:
         except ReplicaError as error:
             raise _not_coordinator(error) from None
         if self._is_closed:
-            raise GroupError(errors_pb2.NOT_COORDINATOR, "another broker coordinates the group by now: ask for it")
+            raise GroupError(
+                errors_pb2.NOT_COORDINATOR, "another broker now coordinates the group: look the coordinator up again"
+            )
 
     # -- calls
 
@@ -275,7 +277,8 @@ class OffsetsPartition:
         except TimeoutError:
             raise ReplicaError(
                 errors_pb2.TIMED_OUT,
-                f"what was decided was not replicated within {_COMMIT_TIMEOUT_MS} ms: it may be so, or not; try again",
+                f"the change was not replicated within {_COMMIT_TIMEOUT_MS} ms, and may or may not take "
+                "effect: try again",
             ) from None
 
     def _check_still_leads(self) -> None:
@@ -410,7 +413,7 @@ def _as_it_is(name: str, group: Group | None) -> GroupChange:
 def _not_coordinator(error: ReplicaError) -> GroupError:
     return GroupError(
         errors_pb2.NOT_COORDINATOR,
-        f"this broker does not coordinate the group, or no longer: {error.message}",
+        f"this broker does not coordinate the group: {error.message}",
         leader_id=error.leader_id,
         leader_epoch=error.leader_epoch,
     )

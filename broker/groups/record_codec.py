@@ -115,7 +115,7 @@ def decode_change(key: bytes | None, value: bytes | None) -> GroupChange:
     try:
         return _change(pb.GroupRecordKey.FromString(key or b""), value)
     except (DecodeError, ValueError) as error:
-        raise NotAGroupRecord(f"the key {key!r} is not that of a group's record: {error}") from None
+        raise NotAGroupRecord(f"key {key!r} is not the key of a group record: {error}") from None
 
 
 def _change(key: pb.GroupRecordKey, value: bytes | None) -> GroupChange:
@@ -133,7 +133,7 @@ def _change(key: pb.GroupRecordKey, value: bytes | None) -> GroupChange:
                 return OffsetGone(group, partition)
             return OffsetPut(group, partition, _committed(pb.CommittedOffsetRecord.FromString(value)))
         case about:
-            raise ValueError(f"it is about {about}")
+            raise ValueError(f"it describes {about}")
 
 
 def _group_put(group: str, record: pb.GroupRecord) -> GroupPut:

@@ -250,12 +250,12 @@ def _partitions(topics: Iterable[pb.GroupTopic]) -> tuple[PartitionKey, ...]:
 
 def _topic_id(data: bytes) -> TopicId:
     if len(data) != _UUID_BYTES:
-        raise GroupError(
-            errors_pb2.INVALID_REQUEST, f"topic_id is a UUID of {_UUID_BYTES} bytes, not {len(data)} of them"
-        )
+        raise GroupError(errors_pb2.INVALID_REQUEST, f"topic_id must be a UUID of {_UUID_BYTES} bytes, not {len(data)}")
     return TopicId(UUID(bytes=data))
 
 
 def _check_count(count: int) -> None:
     if count > MAX_ITEMS:
-        raise GroupError(errors_pb2.INVALID_REQUEST, f"{count} items in one request: give at most {MAX_ITEMS}")
+        raise GroupError(
+            errors_pb2.INVALID_REQUEST, f"a request of {count} items is too large: the limit is {MAX_ITEMS}"
+        )

@@ -97,7 +97,7 @@ class GroupSessions:
         if now_ms < deadlines.next_ms:
             self._set_alarm(key, deadlines)
             return
-        reason = "silent" if now_ms >= deadlines.silent_until_ms else "gave up its partitions too slowly"
+        reason = "silent" if now_ms >= deadlines.silent_until_ms else "did not release its partitions in time"
         if self._is_overdue(key, reason):
             self._members.pop(key, None)
         else:

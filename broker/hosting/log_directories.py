@@ -295,4 +295,4 @@ async def settle_strays(directories: LogDirectories, image: ClusterImage, broker
                 elif is_gone:
                     await directories.remove(directory, name)
                 else:
-                    await directories.quarantine(directory, name, "the metadata know no such partition")
+                    await directories.quarantine(directory, name, "the metadata has no such partition")

@@ -280,7 +280,7 @@ class LogLifecycle:
         with self._noting_failure(state.directory):
             await self._close(state)
             if not await self._directories.keep_remains(state.directory, state.name, is_compacted=is_compacted):
-                await self._directories.quarantine(state.directory, state.name, "corrupt, and given up")
+                await self._directories.quarantine(state.directory, state.name, "corrupt, and abandoned")
             self._states.pop(key, None)
 
     async def _leave(self, key: PartitionKey, state: Lost) -> None:

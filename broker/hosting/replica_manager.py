@@ -160,19 +160,21 @@ class ReplicaManager(MachineListener):
         topic, partition = image.topics.get(topic_id), image.partition(topic_id, number)
         if topic is None:
             return ReplicaError(
-                errors_pb2.UNKNOWN_TOPIC_ID, f"topic {topic_id} was deleted, or is not known here yet: look it up again"
+                errors_pb2.UNKNOWN_TOPIC_ID,
+                f"topic {topic_id} was deleted, or this broker does not know it yet: look it up again",
             )
         if partition is None:
             return ReplicaError(
-                errors_pb2.UNKNOWN_PARTITION, f"{topic.name} has {len(topic.partitions)} partitions, and no {number}"
+                errors_pb2.UNKNOWN_PARTITION,
+                f"{topic.name} has {len(topic.partitions)} partitions: it has no partition {number}",
             )
         leader, epoch = partition.leader, partition.leader_epoch
         if leader == own or (leader is None and own in partition.replica_ids):
             message = f"{topic.name}-{number} is not open yet on broker {own}: try again"
             return ReplicaError(errors_pb2.UNAVAILABLE, message, leader_id=leader, leader_epoch=epoch)
         code = errors_pb2.LEADER_NOT_AVAILABLE if leader is None else errors_pb2.NOT_LEADER
-        message = f"{topic.name}-{number} is led by {'nobody' if leader is None else f'broker {leader}'} at the moment"
-        return ReplicaError(code, message, leader_id=leader, leader_epoch=epoch)
+        state = "has no leader at the moment" if leader is None else f"is led by broker {leader}"
+        return ReplicaError(code, f"{topic.name}-{number} {state}", leader_id=leader, leader_epoch=epoch)
 
     def log_ends(self) -> Iterator[ReplicaEnd]:
         """Yield the log ends of partitions without a leader, which decide an unclean election. A log counts only in the
@@ -262,10 +264,12 @@ class ReplicaManager(MachineListener):
         notice only when the session expires."""
         await self._directories.all_failed.wait()
         await until_first(self._is_last_reported.wait(), self._runtime.clock.sleep_ms(_LAST_REPORT_MS))
-        raise AllDirectoriesFailed("every data directory has failed: see the log for why; mend or replace the disks")
+        raise AllDirectoriesFailed(
+            "every data directory has failed: see the log for the causes, and repair or replace the disks"
+        )
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        assert self._group is not None, "nothing is begun but while it runs"
+        assert self._group is not None, "started only while running"
         return self._group.create_task(coroutine, name=name)
 
     # -- the image

@@ -326,12 +326,12 @@ def use_of(directory: DataDirectory) -> DirectoryUse:
 
 def _why_stale(use: directory_use.RecordedUse) -> str:
     """Return a readable reason, from the directory's own records."""
-    counts_for_nothing = "its replicas count for nothing until they have caught up"
+    consequence = "its replicas are not eligible to lead until they have caught up"
     if use.damage is not None:
-        return f"{use.damage}, {counts_for_nothing}"
+        return f"{use.damage}, {consequence}"
     if use.used_epoch is None and not use.is_restored:
-        return f"used-epoch is missing, {counts_for_nothing}"
-    return f"put back from an older copy, {counts_for_nothing}"
+        return f"used-epoch is missing, {consequence}"
+    return f"restored from an older copy, {consequence}"
 
 
 async def _clean_epoch(directories: Sequence[DataDirectory]) -> BrokerEpoch | None:
@@ -350,7 +350,7 @@ def why_not_ready(image: ClusterImage, broker_id: BrokerId, state: BrokerState) 
     if state is BrokerState.SHUTTING_DOWN:
         return "shutting down"
     if state is not BrokerState.ACTIVE:
-        return "fenced: the active controller does not take this broker for a live one yet"
+        return "fenced: the active controller does not consider this broker alive yet"
     behind = [
         f"{image.topics[topic_id].name}-{number}"
         for topic_id, number, partition in image.hosted_by(broker_id)
@@ -359,4 +359,4 @@ def why_not_ready(image: ClusterImage, broker_id: BrokerId, state: BrokerState) 
     if not behind:
         return None
     more = f" and {len(behind) - _SHOWN_PARTITIONS} more" if len(behind) > _SHOWN_PARTITIONS else ""
-    return f"catching up with {len(behind)} of its partitions: {', '.join(sorted(behind)[:_SHOWN_PARTITIONS])}{more}"
+    return f"catching up on {len(behind)} of its partitions: {', '.join(sorted(behind)[:_SHOWN_PARTITIONS])}{more}"

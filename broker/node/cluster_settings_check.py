@@ -31,5 +31,5 @@ class ClusterSettingsCheck(MachineListener):
                     key=key,
                     in_file=value,
                     in_cluster=in_force.get(key),
-                    remedy=f"`lograft config set cluster {key}={value}`, or take it out of the file",
+                    remedy=f"`lograft config set cluster {key}={value}`, or remove it from the file",
                 )

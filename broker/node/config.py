@@ -71,54 +71,63 @@ class Key:
 KEYS: Mapping[str, Key] = {
     key.name: key
     for key in (
-        Key("node_id", WholeNumber(0, MAX_NODE_ID), "This node's number, its own in the cluster."),
+        Key("node_id", WholeNumber(0, MAX_NODE_ID), "Id of this node, unique in the cluster."),
         Key(
             "roles",
             Roles(),
-            "What the node does: keep metadata (controller), keep records (broker), or both. By default both if "
-            "controllers names the node, else broker.",
+            "Roles of the node: controller (keeps the metadata), broker (stores records), or both. "
+            "Defaults to both if controllers names the node, else to broker.",
         ),
-        Key("cluster_id", ClusterId(), "Names the cluster; all its nodes agree."),
-        Key("data_dirs", Directories(), "Where data is kept. The first also has a controller's metadata."),
+        Key("cluster_id", ClusterId(), "Id of the cluster, the same on all nodes."),
+        Key("data_dirs", Directories(), "Directories for data. The first also holds the metadata of a controller."),
         Key(
             "disk.reserve.bytes",
             WholeNumber(0, LONG_MAX),
-            "With so little left on the disk of a data directory, no records are taken any more. By default 5 % of the "
-            "disk, 1 GiB at most.",
+            "Free disk space below which a data directory accepts no records. Defaults to 5 % of the "
+            "disk, at most 1 GiB.",
         ),
-        Key("listen", Address(), "Where clients are served."),
-        Key("advertised", Address(), "Where clients find this node."),
+        Key("listen", Address(), "Address on which clients are served."),
+        Key("advertised", Address(), "Address at which clients reach this node."),
         Key("controllers", Controllers(), "All controllers of the cluster."),
-        Key("controller_listen", Address(), "Where a controller is served."),
-        Key("nodes_listen", Address(), "Where other brokers are served, and never clients."),
-        Key("cluster_secret_file", FilePath(), "Secrets that nodes prove to know, one a line; the first proves."),
-        Key("nodes_advertised", Address(), "Where other brokers find this node."),
-        Key("rack", Label(MAX_RACK_CHARACTERS), "Where the node stands: replicas are spread over racks."),
-        Key("http", Address(), "Where /metrics, /healthz and /readyz are served; nowhere if it is left out."),
+        Key("controller_listen", Address(), "Address on which the controller is served."),
+        Key("nodes_listen", Address(), "Address on which other brokers are served, never clients."),
+        Key(
+            "cluster_secret_file",
+            FilePath(),
+            "File of secrets with which nodes authenticate each other, one a line; this node proves itself "
+            "with the first.",
+        ),
+        Key("nodes_advertised", Address(), "Address at which other brokers reach this node."),
+        Key("rack", Label(MAX_RACK_CHARACTERS), "Rack of the node: replicas are spread over racks."),
+        Key("http", Address(), "Address on which /metrics, /healthz and /readyz are served; not served if absent."),
         Key(
             "max_connections",
             WholeNumber(1, 1_000_000),
-            "How many connections clients may have. By default half of what may be open, at most 10,000.",
+            "Maximum number of client connections. Defaults to half of the open files limit, at most 10,000.",
         ),
         Key(
             "max_connections_per_address",
             WholeNumber(1, 1_000_000),
-            "How many of them from one address. By default half of them.",
+            "Maximum number of client connections from one address. Defaults to half of max_connections.",
         ),
         Key(
             "network_buffer_bytes",
             WholeNumber(16 * 1024 * 1024, 2**40),
-            "How much may be held of what clients send and what is sent to them. By default an eighth of the memory, "
+            "Memory for requests of clients and responses to them. Defaults to an eighth of the memory, "
             "from 64 MiB to 1 GiB.",
         ),
         Key(
             "max_request_bytes",
             WholeNumber(MIN_REQUEST_BYTES, MAX_MESSAGE_BYTES),
-            "The largest message taken from clients. A larger one is refused before it is received. By default 17 MiB, "
-            "and 64 MiB once a topic has max.message.bytes above 16 MiB.",
+            "Maximum size of a request from a client. A larger one is refused before it is received. "
+            "Defaults to 17 MiB, and to 64 MiB once a topic has max.message.bytes above 16 MiB.",
         ),
-        Key("metrics_topics", WholeNumber(0, 10_000), "How many topics, and groups, are told apart at /metrics."),
-        Key("log_level", LogLevels(), "How grave an event must be to be logged."),
+        Key(
+            "metrics_topics",
+            WholeNumber(0, 10_000),
+            "Maximum number of topics, and of groups, with metrics of their own at /metrics.",
+        ),
+        Key("log_level", LogLevels(), "Lowest level of log events to write."),
     )
 }
 """All keys outside tables, by name."""
@@ -186,7 +195,7 @@ def parse_file(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigRefused(f"{name} is not TOML: {error}") from None
+        raise ConfigRefused(f"{name} is not valid TOML: {error}") from None
 
 
 def read_config(sources: SettingSources) -> NodeConfig:
@@ -234,7 +243,7 @@ class _Reading:
             value, origin = found
             values[key.field] = key.kind.read(value)
             if values[key.field] is None:
-                self.problems.append(f"{name}{origin} cannot be {_shown(value)}: give {key.kind.accepts}")
+                self.problems.append(f"{name}{origin} cannot be {_shown(value)}: expected {key.kind.accepts}")
         return values
 
     def _find(self, key: Key) -> tuple[object, str] | None:
@@ -261,7 +270,7 @@ class _Reading:
     def _table(self, table: str, keys: Mapping[str, ConfigKey]) -> dict[str, str]:
         content = self._sources.file.get(table, {})
         if not isinstance(content, dict):
-            self.problems.append(f'{table} cannot be {_shown(content)}: give a table, [{table}], of "key" = value')
+            self.problems.append(f'{table} cannot be {_shown(content)}: expected a table, [{table}], of "key" = value')
             content = {}
         settings = {name: _setting_text(value) for name, value in _flat(content)}
         for name in keys:
@@ -270,7 +279,7 @@ class _Reading:
         for assignment in self._sources.table_flags.get(table, ()):
             name, separator, value = assignment.partition("=")
             if not separator:
-                self.problems.append(f"--{table} cannot be {_shown(assignment)}: give key=value")
+                self.problems.append(f"--{table} cannot be {_shown(assignment)}: expected key=value")
             else:
                 settings[name.strip()] = value
         return settings
@@ -312,7 +321,7 @@ def _complete(values: dict[str, Any], problems: list[str]) -> None:
     """Add the values that follow from others, and check that all are consistent."""
     missing = [name for name in ("node_id", "cluster_id", "data_dirs", "controllers") if name not in values]
     if missing:
-        problems.extend(f"{name} is missing: give {KEYS[name].kind.accepts}" for name in missing)
+        problems.extend(f"{name} is missing: expected {KEYS[name].kind.accepts}" for name in missing)
         return
     is_listed = values["node_id"] in values["controllers"]
     values.setdefault("roles", tuple(Role) if is_listed else (Role.BROKER,))
@@ -329,7 +338,8 @@ def _complete_controller(values: dict[str, Any], problems: list[str], *, has_rol
         values.pop("controller_listen", None)
         if node_id in controllers:
             problems.append(
-                f"controllers names node {node_id}, which has no role controller: add the role, or take it off the list"
+                f"controllers names node {node_id}, which does not have the role controller: add the role, "
+                "or remove the node from the list"
             )
     elif node_id not in controllers:
         problems.append(f"controllers does not name node {node_id}, a controller: add {node_id}@host:port")
@@ -346,8 +356,8 @@ def _complete_broker(values: dict[str, Any], problems: list[str], *, has_role: b
     advertised = values.setdefault("advertised", listen)
     if is_wildcard(advertised):
         problems.append(
-            f"advertised cannot be {advertised!r}, which is no place to connect to: give the host:port at which others "
-            "find this node"
+            f"advertised cannot be {advertised!r}, which is not an address to connect to: set the "
+            "host:port at which others reach this node"
         )
         return
     _complete_nodes_listener(values, problems)
@@ -359,7 +369,10 @@ def _complete_nodes_listener(values: dict[str, Any], problems: list[str]) -> Non
         host, _, port = values["listen"].rpartition(":")
         nodes_port = int(port) + _NODES_PORT_DISTANCE
         if nodes_port > MAX_PORT:
-            problems.append(f"nodes_listen is missing: {port} + {_NODES_PORT_DISTANCE} is no port, give host:port")
+            problems.append(
+                f"nodes_listen is missing, and its default port {port} + {_NODES_PORT_DISTANCE} is out of "
+                "range: set host:port"
+            )
             return
         values["nodes_listen"] = f"{host}:{nodes_port}"
     nodes_listen = values["nodes_listen"]
@@ -367,8 +380,8 @@ def _complete_nodes_listener(values: dict[str, Any], problems: list[str]) -> Non
     nodes_advertised = values.setdefault("nodes_advertised", f"{host}:{nodes_listen.rpartition(':')[2]}")
     if is_wildcard(nodes_advertised):
         problems.append(
-            f"nodes_advertised cannot be {nodes_advertised!r}, which is no place to connect to: give the host:port at "
-            "which other brokers find this node"
+            f"nodes_advertised cannot be {nodes_advertised!r}, which is not an address to connect to: set "
+            "the host:port at which other brokers reach this node"
         )
 
 
@@ -379,7 +392,7 @@ def _check_ports(values: dict[str, Any], problems: list[str]) -> None:
         if address is not None:
             other = taken.setdefault(address, name)
             if other != name:
-                problems.append(f"{name} cannot be {address!r}, which is {other} already: give it a port of its own")
+                problems.append(f"{name} cannot be {address!r}, which {other} already uses: use another port")
 
 
 def _check_is_alone(values: dict[str, Any], problems: list[str]) -> None:
@@ -391,8 +404,9 @@ def _check_is_alone(values: dict[str, Any], problems: list[str]) -> None:
     ]
     if reachable:
         problems.append(
-            f"cluster_secret_file is missing, and others can reach this node ({', '.join(reachable)}): give the path "
-            "of a file with a secret that all nodes share (`openssl rand -hex 32`), or loopback addresses"
+            "cluster_secret_file is missing, and other hosts can reach this node "
+            f"({', '.join(reachable)}): set the path of a file with a secret that all nodes share "
+            "(`openssl rand -hex 32`), or use loopback addresses"
         )
 
 

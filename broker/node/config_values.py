@@ -92,7 +92,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    accepts: str = 'one or more directories, each once: ["/var/lib/lograft"], or with commas between'
+    accepts: str = 'one or more distinct directories: ["/var/lib/lograft"], or separated by commas'
 
     def read(self, value: object) -> tuple[str, ...] | None:
         words = words_of(value)
@@ -125,7 +125,7 @@ class Roles:
 class Controllers:
     """The address of each controller, by node id."""
 
-    accepts: str = 'each controller once, as id@host:port: ["1@host1:9093", "2@host2:9093"], or with commas between'
+    accepts: str = 'each controller once, as id@host:port: ["1@host1:9093", "2@host2:9093"], or separated by commas'
 
     def read(self, value: object) -> dict[int, str] | None:
         words = words_of(value)

@@ -39,13 +39,14 @@ def mark_restored(directories: tuple[str, ...]) -> None:
                 identity = mark(files, path)
             except DirectoryRefused as error:
                 raise MarkRefused(str(error)) from None
-            click.echo(f"{path} is marked as put back from a copy: directory {identity}")
+            click.echo(f"{path} is marked as restored from a copy: directory {identity}")
             if files.exists(f"{path}/{METADATA_FOLDER}"):
                 click.echo(
-                    f"{path}/{METADATA_FOLDER} is a controller's, and is not marked: if it comes from a copy, too, and "
-                    "those of the other controllers do not, move it away, start the node, and give it its vote again "
-                    "with `lograft quorum replace`; one node at a time: wait until that command has succeeded before "
-                    "you move another node's away",
+                    f"{path}/{METADATA_FOLDER} is the metadata of a controller, and is not marked: if it "
+                    "was restored from a copy, too, and the other controllers' metadata was not, move it "
+                    "away, start the node, and restore its vote with `lograft quorum replace {2}`; one "
+                    "node at a time: wait until that command has succeeded before you move away the "
+                    "metadata of another node",
                     err=True,
                 )
     finally:

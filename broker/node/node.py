@@ -109,7 +109,9 @@ class Node:
         except OSError as error:
             if not is_without_room(error):
                 raise
-            raise NodeRefused(f"{error.filename or 'a disk'} has no space left: make room, then start it") from None
+            raise NodeRefused(
+                f"{error.filename or 'a disk'} has no space left: free some space, then start the node"
+            ) from None
 
     async def _live(self) -> None:
         try:
@@ -277,8 +279,8 @@ def _descriptors(config: NodeConfig, machine: HostProcess) -> Descriptors | None
             "max_connections_lowered",
             wanted=config.max_connections,
             taken=shares.clients.total,
-            remedy=f"the process may open {machine.max_files} files, and its data needs some: `ulimit -Hn`, or "
-            "LimitNOFILE= in a unit of systemd",
+            remedy=f"the process may open {machine.max_files} files, and its data needs some: raise the limit "
+            "(`ulimit -Hn`, or LimitNOFILE= in a systemd unit)",
         )
     return shares
 
@@ -298,5 +300,5 @@ def _cause_of(failure: BaseException) -> BaseException:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, AddressInUse):
-        return f"{error}; stop what uses it, or choose another address"
+        return f"{error}; stop the process that uses it, or choose another address"
     return f"the cluster refuses this node: {error}" if isinstance(error, NoPlaceInCluster) else str(error)

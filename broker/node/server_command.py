@@ -33,11 +33,11 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     for table in reversed(list(TABLES)):
         command = click.option(
             f"--{table}", f"table_{table}", multiple=True, metavar="KEY=VALUE",
-            help=f"A key of [{table}]; may be given more than once.",
+            help=f"A key of [{table}]; repeatable.",
         )(command)  # fmt: skip
     for key in reversed(list(KEYS.values())):
         command = click.option(
-            key.flag, key.field, metavar="VALUE", help=f"{key.description} Give {key.kind.accepts}."
+            key.flag, key.field, metavar="VALUE", help=f"{key.description} Accepts {key.kind.accepts}."
         )(command)
     return command
 
@@ -90,7 +90,7 @@ def _text_of(path: str, max_characters: int = -1) -> str:
     except OSError as error:
         raise StartRefused(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise StartRefused(f"{path} is not a text in UTF-8") from None
+        raise StartRefused(f"{path} is not UTF-8 text") from None
 
 
 def _run(config: NodeConfig) -> int:
@@ -103,14 +103,14 @@ def _run(config: NodeConfig) -> int:
     bind_context(node_id=config.node_id)
     log = get_logger(__name__)
     for name, meant in find_stray_variables(os.environ):
-        log.warning("variable_ignored", variable=name, remedy=f"{meant} is what lograft knows")
+        log.warning("variable_ignored", variable=name, remedy=f"lograft only reads {meant}")
     if not config.cluster_secrets:
-        remedy = "give all nodes one cluster_secret_file"
-        log.warning("no_cluster_secret", reason="any process of this machine can speak for a node", remedy=remedy)
+        remedy = "set the same cluster_secret_file on all nodes"
+        log.warning("no_cluster_secret", reason="any process on this machine can pose as a node", remedy=remedy)
     keep_freed_memory()
     limit = raise_descriptor_limit()
     if limit < ENOUGH_FILES:
-        remedy = f"let it open {ENOUGH_FILES} or more: `ulimit -Hn`, or LimitNOFILE= in a unit of systemd"
+        remedy = f"allow {ENOUGH_FILES} or more (`ulimit -Hn`, or LimitNOFILE= in a systemd unit)"
         log.warning("few_files_may_be_open", limit=limit, remedy=remedy)
     return asyncio.run(_serve(config, limit))
 

@@ -56,7 +56,7 @@ class StreamInFlight:
 
     async def room(self) -> None:
         """Return when there is room for more."""
-        assert self._waiter is None, "two wait for the room of one stream"
+        assert self._waiter is None, "two tasks wait for room for one stream"
         try:
             while not self.has_room:
                 self._waiter = asyncio.get_running_loop().create_future()

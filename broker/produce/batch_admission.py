@@ -57,8 +57,8 @@ def admit_now(batch: Buffer, config: LogConfig, now_ms: int, limit_bytes: int = 
         log.error("batch_not_understood", size_bytes=len(batch), exc_info=True)
         raise ReplicaError(
             errors_pb2.INTERNAL,
-            f"the broker could not make sense of the batch ({type(error).__name__}): it was not stored; report this, "
-            "with the broker's log",
+            f"the broker failed to process the batch ({type(error).__name__}), and did not store it; "
+            "report this, with the broker's log",
         ) from error
 
 

@@ -95,5 +95,7 @@ def read_acks(acks: pb.Acks) -> Acks:
     """Return the acks. Raise `ReplicaError` for an unknown number."""
     known = _ACKS.get(acks)
     if known is None:
-        raise ReplicaError(errors_pb2.INVALID_REQUEST, f"acks cannot be {acks}: ACKS_ALL, ACKS_LEADER or ACKS_NONE")
+        raise ReplicaError(
+            errors_pb2.INVALID_REQUEST, f"acks cannot be {acks}: expected ACKS_ALL, ACKS_LEADER or ACKS_NONE"
+        )
     return known

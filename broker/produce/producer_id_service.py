@@ -35,7 +35,7 @@ class ProducerIdService:
         except TimeoutError:
             raise ControllerError(
                 errors_pb2.UNAVAILABLE,
-                f"no controller gave this broker producer ids within {self._timeout_ms} ms: try again",
+                f"no controller assigned producer ids to this broker within {self._timeout_ms} ms: try again",
             ) from None
 
     async def _next_id(self) -> int:

@@ -54,10 +54,10 @@ async def reading(log: PartitionLog) -> AsyncIterator[None]:
 async def _fail(log: PartitionLog, error: OSError) -> NoReturn:
     if is_shortage(error):
         raise ReplicaError(
-            errors_pb2.UNAVAILABLE, f"the broker has no file or memory to spare ({error.strerror}): try again"
+            errors_pb2.UNAVAILABLE, f"the broker is out of file descriptors or memory ({error.strerror}): try again"
         ) from error
     if isinstance(error, FileNotFoundError):
-        raise CorruptLog(log.directory, None, f"a file is gone: {error}") from error
+        raise CorruptLog(log.directory, None, f"a file is missing: {error}") from error
     if log.failure is not None:
         raise log.failure from error
     await log.disk.writer.fail(log.directory, error)
@@ -70,4 +70,4 @@ async def _verify(log: PartitionLog, start: int, found: Batches) -> None:
         else:
             await log.disk.blocking.run_blocking(check_batches, found.buffers, EpochCache(log.epochs))
     except InvalidBatch as error:
-        raise CorruptLog(log.directory, None, f"read from offset {start} on: {error}") from error
+        raise CorruptLog(log.directory, None, f"reading from offset {start}: {error}") from error

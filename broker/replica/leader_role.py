@@ -130,8 +130,8 @@ class LeaderRole:
         except DiskFull as error:
             if not self._is_stored(batch):
                 code = errors_pb2.LEADER_NOT_AVAILABLE if self._may_be_handed_over() else errors_pb2.DISK_FULL
-                broker = f"broker {self._identity.broker_id}, which leads {self._identity.name}"
-                raise self.refusal(code, f"nothing was stored by {broker}: {error}") from None
+                broker = f"broker {self._identity.broker_id}, the leader of {self._identity.name}"
+                raise self.refusal(code, f"{broker} stored nothing: {error}") from None
         else:
             self._full_since_ms = None
 
@@ -182,7 +182,8 @@ class LeaderRole:
     def _time_is_over(self) -> ReplicaError:
         return self.refusal(
             errors_pb2.TIMED_OUT,
-            f"{self._identity.name} has the batch, but not yet on enough replicas: send it again with its sequence",
+            f"{self._identity.name} has the batch, but not yet on enough replicas: send it again with the "
+            "same sequence",
         )
 
     # -- the high watermark
@@ -205,10 +206,12 @@ class LeaderRole:
             self._watermark_moved()
         if not core.has_enough_in_sync and len(self._for_watermark):
             self._for_watermark.fail(
-                self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch may be committed later, or not")
+                self._refusal(
+                    errors_pb2.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "the batch may or may not be committed later"
+                )
             )
         for feed in [feed for feed in self._feeds.values() if feed.subscription.is_over]:
-            self._end_feed(feed, self.refusal(errors_pb2.UNAVAILABLE, "the broker has no replica any more"))
+            self._end_feed(feed, self.refusal(errors_pb2.UNAVAILABLE, "the broker no longer has a replica"))
         self._look_at_barriers()
         self.propose()
         self._watch_followers()
@@ -245,7 +248,7 @@ class LeaderRole:
         self._watch_followers()
         earlier = self._feeds.get(subscriber.broker_id)
         if earlier is not None:
-            self._end_feed(earlier, self.refusal(errors_pb2.UNAVAILABLE, "the follower has subscribed anew"))
+            self._end_feed(earlier, self.refusal(errors_pb2.UNAVAILABLE, "the follower has subscribed again"))
         removed_below = log.checkpointed.tombstones_removed_below
         if request.tombstones_removed_below >= removed_below:
             removed_below = 0  # the follower, too, has removed the records that these tombstones deleted
@@ -277,7 +280,7 @@ class LeaderRole:
         except CorruptLog as error:
             self.found_corrupt(error)
         except LogClosed:
-            assert self.error is not None, "a log is closed when nobody leads with it"
+            assert self.error is not None, "a log is closed only after leadership ended"
         self.check()
         return nothing
 
@@ -303,7 +306,7 @@ class LeaderRole:
         core = self.core
         self.check()
         if not core.has_enough_in_sync:
-            raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another may lead by now: try again")
+            raise self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another broker may lead now: try again")
         confirmed: asyncio.Future[bool | ReplicaError] = asyncio.get_running_loop().create_future()
         self._for_barrier.append((core.ask_barrier(), confirmed))
         self._tell_feeds()
@@ -324,7 +327,7 @@ class LeaderRole:
             return
         core = self.core
         if not core.has_enough_in_sync:
-            self._end_barriers(self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another may lead by now: try again"))
+            self._end_barriers(self._refusal(errors_pb2.NOT_ENOUGH_REPLICAS, "another broker may lead now: try again"))
         elif not core.barriers_are_answered:
             self._end_barriers(False)
         else:
@@ -431,7 +434,8 @@ class LeaderRole:
         in_sync = len(self.core.isr.committed)
         return self.refusal(
             code,
-            f"{in_sync} replicas of {self._identity.name} are in sync, {self.core.min_isr} are needed: {consequence}",
+            f"{in_sync} replicas of {self._identity.name} are in sync, but {self.core.min_isr} are "
+            f"required: {consequence}",
         )
 
 

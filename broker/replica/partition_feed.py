@@ -70,7 +70,7 @@ class PartitionFeed:
             self._check()
         if self._is_compacted_after(start):
             # A follower that has a deleted record, but not yet its tombstone, would never receive the tombstone.
-            self._fail(errors_pb2.UNAVAILABLE, "what comes next was compacted meanwhile: subscribe anew")
+            self._fail(errors_pb2.UNAVAILABLE, "the next batches were compacted: subscribe again")
             self._check()
         if not found.buffers:
             return None
@@ -81,7 +81,7 @@ class PartitionFeed:
 
     def _start_passed(self) -> None:
         """End the feed. When the follower subscribes again, the leader tells it to start over."""
-        self._fail(errors_pb2.UNAVAILABLE, f"the log starts at {self._log.start_offset} by now: subscribe anew")
+        self._fail(errors_pb2.UNAVAILABLE, f"the log now starts at {self._log.start_offset}: subscribe again")
 
     def _is_compacted_after(self, start: int) -> bool:
         """Return whether compaction has changed the log from `start` since it was matched."""

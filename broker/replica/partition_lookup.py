@@ -28,7 +28,7 @@ class PartitionLookup:
         """Return this broker's replica of the partition. Raise `ReplicaError` if there is none."""
         if len(topic_id) != _UUID_BYTES:
             raise ReplicaError(
-                errors_pb2.INVALID_REQUEST, f"topic_id is a UUID of {_UUID_BYTES} bytes, not {len(topic_id)} of them"
+                errors_pb2.INVALID_REQUEST, f"topic_id must be a UUID of {_UUID_BYTES} bytes, not {len(topic_id)}"
             )
         return self._replicas.get(_topic_id(topic_id), number)
 
@@ -42,7 +42,7 @@ class PartitionLookup:
         if topic_id and topic_id != topic.topic_id.bytes:
             raise ReplicaError(
                 errors_pb2.UNKNOWN_TOPIC_ID,
-                f"topic {name!r} was created anew, and has the id {topic.topic_id} now: ask for its id again",
+                f"topic {name!r} was recreated with id {topic.topic_id}: look its id up again",
             )
         return self._replicas.get(topic.topic_id, number)
 
@@ -83,7 +83,7 @@ def check_size(given: int, field: str, default: int, most: int) -> int:
     """Return the requested size, or the default for 0. Raise INVALID_REQUEST if it is out of range."""
     if not 0 <= given <= most:
         raise ReplicaError(
-            errors_pb2.INVALID_REQUEST, f"{field} cannot be {given}: give 1 to {most}, or 0 for {default}"
+            errors_pb2.INVALID_REQUEST, f"{field} cannot be {given}: expected 1 to {most}, or 0 for {default}"
         )
     return given or default
 
@@ -96,7 +96,7 @@ def check_writable(replica: ServedReplica) -> None:
     """Raise for an internal topic."""
     if replica.is_internal:
         raise ReplicaError(
-            errors_pb2.INVALID_TOPIC, "the topic is the cluster's own, and only brokers write there: name another one"
+            errors_pb2.INVALID_TOPIC, "the topic is internal, and only brokers may write to it: use another topic"
         )
 
 
@@ -120,6 +120,6 @@ def not_readable(replica: ServedReplica, offset: int) -> Exception:
     if not replica.is_leader:
         return ReplicaError(
             errors_pb2.OFFSET_NOT_AVAILABLE,
-            f"this broker follows the partition, and does not have offset {offset}: ask the leader",
+            f"this broker is a follower, and does not have offset {offset}: ask the leader",
         )
     return NotReadable(offset, replica.log_start, known_watermark(replica))

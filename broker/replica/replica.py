@@ -275,7 +275,7 @@ class Replica:
             self._context.failures.disk_failed(self.identity.key, error)
 
     def _fail(self, cause: Exception) -> None:
-        error = self._refusal(errors_pb2.STORAGE_FAILED, f"cannot be used here any more: {cause}")
+        error = self._refusal(errors_pb2.STORAGE_FAILED, f"cannot be used on this broker: {cause}")
         self._end_role(error, then=Failed(error))
 
     def retire(self) -> None:
@@ -310,7 +310,7 @@ class Replica:
         if leader_epoch is not None and leader_epoch > known_epoch:
             raise self._refusal(
                 errors_pb2.UNKNOWN_LEADER_EPOCH,
-                f"is only in leader epoch {known_epoch} here, not yet in {leader_epoch}",
+                f"is still in leader epoch {known_epoch}, not yet in {leader_epoch}",
             )
 
     async def confirm_leads(self, leader_epoch: int, timeout_ms: int) -> bool:
@@ -320,7 +320,7 @@ class Replica:
                 outcome = await asked
         except TimeoutError:
             raise self._refusal(
-                errors_pb2.TIMED_OUT, f"has replicas in sync that did not answer within {timeout_ms} ms: try again"
+                errors_pb2.TIMED_OUT, f"has in-sync replicas that did not answer within {timeout_ms} ms: try again"
             ) from None
         if isinstance(outcome, ReplicaError):
             raise outcome
@@ -387,7 +387,7 @@ class Replica:
             return FoundOffset(self.log.start_offset)
         if not role.core.watermark_is_known:
             raise self._refusal(
-                errors_pb2.OFFSET_NOT_AVAILABLE, "has a new leader that does not know yet how far it is committed"
+                errors_pb2.OFFSET_NOT_AVAILABLE, "has a new leader that does not know its high watermark yet"
             )
         if spec.kind is OffsetKind.LATEST:
             return FoundOffset(role.high_watermark)
@@ -426,13 +426,13 @@ class Replica:
         if leader is None or leader == self.identity.broker_id:
             return self._refusal(errors_pb2.LEADER_NOT_AVAILABLE, "has no leader at the moment: try again")
         return self._refusal(
-            errors_pb2.NOT_LEADER, f"is led by broker {leader}, not {self.identity.broker_id}: ask there"
+            errors_pb2.NOT_LEADER, f"is led by broker {leader}, not {self.identity.broker_id}: retry there"
         )
 
     def _lost_role(self) -> ReplicaError:
         """Return the error for a lost role. Batches appended in that role may be committed by the next leader."""
         return self._refusal(
-            errors_pb2.NOT_LEADER, f"is not led by broker {self.identity.broker_id} any more: ask who leads it now"
+            errors_pb2.NOT_LEADER, f"is no longer led by broker {self.identity.broker_id}: look the leader up again"
         )
 
     def _refusal(self, code: ErrorCode, message: str) -> ReplicaError:

@@ -164,7 +164,7 @@ def read_reset(message: pb.ReplicaReset) -> ResetTo:
     try:
         ProducerState.decode(producers, now_ms=0)
     except ValueError as error:
-        raise ReplicationCodecError(f"a log that starts with unknown producers: {error}") from None
+        raise ReplicationCodecError(f"a log that starts with invalid producers: {error}") from None
     return ResetTo(start, epochs, producers)
 
 
@@ -189,5 +189,5 @@ def _read_epochs(messages: Iterable[pb.ReplicaEpoch]) -> list[EpochEntry]:
 
 def _read_id(content: bytes, name: str) -> UUID:
     if len(content) != _UUID_BYTES:
-        raise ReplicationCodecError(f"{name} is a UUID of {_UUID_BYTES} bytes, not {len(content)} of them")
+        raise ReplicationCodecError(f"{name} must be a UUID of {_UUID_BYTES} bytes, not {len(content)}")
     return UUID(bytes=content)

@@ -142,7 +142,7 @@ class _Leader:
     async def _converse(self) -> None:
         address = self._follower.address_of(self.leader_id)
         if address is None:
-            remedy = "upgrade it if it runs an earlier version, which registered none"
+            remedy = "upgrade it if it runs an earlier version, which does not register one"
             self._complaints.complain("unknown", f"its address for other brokers is not known: {remedy}")
             return
         connection = await self._runtime.network.connect(address, self._times.connect_timeout_ms)
@@ -198,7 +198,7 @@ class _Leader:
 
     async def _tire(self, silence: Silence) -> None:
         await silence.too_long()
-        self._complaints.complain("silent", f"nothing heard for {self._times.silence_ms} ms")
+        self._complaints.complain("silent", f"no message within {self._times.silence_ms} ms")
 
     def _complain(self, error: StreamError) -> None:
         self._complaints.complain(error.status.name.lower(), error.message)

@@ -174,7 +174,7 @@ class FollowerCore:
         log = self._log
         offset = self._parting(epoch, end_offset)
         assert offset >= self.high_watermark or self._may_cut_committed(), (
-            f"to be cut at {offset}, below the high watermark {self.high_watermark}, by {self.partition}"
+            f"{self.partition} would cut it at {offset}, below the high watermark {self.high_watermark}"
         )
         self.state = Cutting()
         if offset < log.start_offset:

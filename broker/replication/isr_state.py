@@ -89,7 +89,7 @@ class IsrAlterations:
         """Note a request for an expansion. The joining replicas count from now on."""
         if self.is_in_doubt:
             assert isinstance(self.state, PendingExpansion)
-            assert all(member in joining for member in self.state.joining), "whoever may be in the ISR counts"
+            assert all(member in joining for member in self.state.joining), "every potential ISR member counts"
         self._ask(proposal)
         self.state = PendingExpansion(self.state.committed, joining)
 

@@ -226,7 +226,7 @@ class LeaderCore:
         if subscription.is_over:
             return False
         assert not subscription.is_matched
-        assert subscription.subscribed_end <= self.end_offset, "a longer log is no beginning"
+        assert subscription.subscribed_end <= self.end_offset, "a longer log is not a prefix"
         subscription.end_offset = subscription.subscribed_end
         self._note_caught_up(self._followers[subscription.subscriber.broker_id], now_ms)
         return self._advance()
@@ -245,7 +245,8 @@ class LeaderCore:
         if not subscription.is_matched or end_offset > self.end_offset:
             raise self._refusal(
                 errors_pb2.INVALID_REQUEST,
-                f"broker {subscription.subscriber.broker_id} acknowledged offset {end_offset}, which it was not sent",
+                f"broker {subscription.subscriber.broker_id} acknowledged offset {end_offset}, which was "
+                "not sent to it",
             )
         if partition_epoch > subscription.partition_epoch:
             subscription.partition_epoch = partition_epoch
@@ -301,7 +302,7 @@ class LeaderCore:
         if not subscription.is_matched or number > self.barrier:
             raise self._refusal(
                 errors_pb2.INVALID_REQUEST,
-                f"broker {subscription.subscriber.broker_id} answered barrier {number}, which it was not sent",
+                f"broker {subscription.subscriber.broker_id} answered barrier {number}, which was not sent to it",
             )
         subscription.barrier = max(subscription.barrier, number)
 
@@ -520,18 +521,18 @@ class LeaderCore:
     def _find(self, subscriber: Subscriber, leader_epoch: int) -> _Follower:
         if leader_epoch < self.leader_epoch:
             raise self._refusal(
-                errors_pb2.FENCED_LEADER_EPOCH, f"the leader is in epoch {self.leader_epoch} by now, not {leader_epoch}"
+                errors_pb2.FENCED_LEADER_EPOCH, f"the leader is now in epoch {self.leader_epoch}, not {leader_epoch}"
             )
         if leader_epoch > self.leader_epoch:
             raise self._refusal(
                 errors_pb2.UNKNOWN_LEADER_EPOCH,
-                f"epoch {leader_epoch} is not known here yet, but only {self.leader_epoch}: try again",
+                f"epoch {leader_epoch} is not known yet; the latest is {self.leader_epoch}: try again",
             )
         follower = self._followers.get(subscriber.broker_id)
         if follower is None:
             raise self._refusal(
                 errors_pb2.UNAVAILABLE,
-                f"broker {subscriber.broker_id} is not known here as a follower of this partition yet: try again",
+                f"broker {subscriber.broker_id} is not known yet as a follower of this partition: try again",
             )
         return follower
 
@@ -539,13 +540,13 @@ class LeaderCore:
         if subscriber.broker_epoch < earlier.broker_epoch:
             raise self._refusal(
                 errors_pb2.STALE_BROKER_EPOCH,
-                f"a process of broker {subscriber.broker_id} has subscribed in broker epoch {earlier.broker_epoch}, "
-                f"after {subscriber.broker_epoch}",
+                f"broker {subscriber.broker_id} has subscribed in broker epoch {earlier.broker_epoch}, "
+                f"later than {subscriber.broker_epoch}",
             )
         if (subscriber.broker_epoch, subscriber.number) <= (earlier.broker_epoch, earlier.number):
             raise self._refusal(
                 errors_pb2.INVALID_REQUEST,
-                f"subscription {subscriber.number} of broker {subscriber.broker_id} was overtaken by {earlier.number}",
+                f"subscription {subscriber.number} of broker {subscriber.broker_id} was superseded by {earlier.number}",
             )
 
     def _refusal(self, code: ErrorCode, message: str) -> ReplicaError:

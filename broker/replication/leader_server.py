@@ -77,7 +77,7 @@ class LeaderServer:
         """Serve one stream until the follower ends it, falls silent, or opens another."""
         data = await stream.receive()
         if data is None:
-            raise invalid("the stream ended without a word: say who you are")
+            raise invalid("the stream ended before a hello")
         request = _read(data)
         follower_id, broker_epoch = self._admit(request)
         async with asyncio.TaskGroup() as group:
@@ -101,16 +101,16 @@ class LeaderServer:
     def _admit(self, request: pb.ReplicateRequest) -> tuple[BrokerId, BrokerEpoch]:
         """Return the follower and its broker epoch. Raise `StreamError` if it may not follow this broker."""
         if not request.HasField("hello"):
-            raise invalid("the first message of a stream says hello")
+            raise invalid("the first message of a stream must be a hello")
         hello = request.hello
         if hello.cluster_id != self._cluster_id:
             raise _refusal(
                 errors_pb2.WRONG_CLUSTER,
-                f"broker {hello.broker_id} is of cluster {hello.cluster_id!r}, this one of {self._cluster_id!r}: "
-                "check cluster_id and the addresses of the brokers",
+                f"broker {hello.broker_id} belongs to cluster {hello.cluster_id!r}, this one to "
+                f"{self._cluster_id!r}: check cluster_id and the addresses of the brokers",
             )
         if hello.leader_id != self._broker_id:
-            raise invalid(f"this is broker {self._broker_id}, not {hello.leader_id}: its address is another by now")
+            raise invalid(f"this is broker {self._broker_id}, not {hello.leader_id}: its address has changed")
         if hello.broker_id == self._broker_id:
             raise invalid(f"broker {hello.broker_id} cannot follow itself")
         follower_id, broker_epoch = BrokerId(hello.broker_id), BrokerEpoch(hello.broker_epoch)
@@ -125,13 +125,13 @@ class LeaderServer:
             latest = f"epoch {known.epoch}" if known is not None else "no registration"
             raise _refusal(
                 errors_pb2.UNAVAILABLE,
-                f"broker {self._broker_id} knows {latest} of broker {follower_id}, not epoch {broker_epoch}: "
-                "try again when the metadata have arrived",
+                f"broker {self._broker_id} knows {latest} of broker {follower_id}, not epoch "
+                f"{broker_epoch}: try again once it has the latest metadata",
             )
         if broker_epoch < known.epoch:
             raise _refusal(
                 errors_pb2.STALE_BROKER_EPOCH,
-                f"broker {follower_id} was started again since epoch {broker_epoch}: it is in {known.epoch}",
+                f"broker {follower_id} was restarted since epoch {broker_epoch}: it is now in {known.epoch}",
             )
         return known
 
@@ -176,7 +176,7 @@ class _FollowerConnection:
             self._silence.heard()
             request = _read(data)
             if request.HasField("hello"):
-                raise invalid("a second hello: only the first message of a stream has one")
+                raise invalid("a second hello: only the first message of a stream may be one")
             self._hear(request)
         for task in tasks:
             task.cancel()
@@ -209,9 +209,9 @@ class _FollowerConnection:
         except ReplicationCodecError as error:
             raise invalid(str(error)) from None
         if self._leader_stream.find(message.handle) is not None:
-            raise invalid(f"handle {message.handle} is in use: take another one for each subscription")
+            raise invalid(f"handle {message.handle} is already in use: use a new handle for each subscription")
         if max(len(self._leader_stream), self._subscriptions.qsize()) >= self._source.limits.subscriptions:
-            raise invalid(f"one stream has at most {self._source.limits.subscriptions} subscriptions")
+            raise invalid(f"a stream is limited to {self._source.limits.subscriptions} subscriptions")
         fed, directory_id = self._leader_stream.add(message.handle), subscription.subscriber.directory_id
         if directory_id not in follower.directories:
             reason = f"broker {self._follower_id} has not registered a data directory {directory_id}"
@@ -224,14 +224,14 @@ class _FollowerConnection:
         if fed is None:
             return  # it has ended, and the answer is still in transit
         if fed.feed is None:
-            raise invalid(f"an acknowledgement of subscription {message.handle}, which is not matched")
+            raise invalid(f"acknowledgement for subscription {message.handle}, which is not matched")
         acknowledgement = read_acknowledgement(message)
         try:
             if acknowledgement.end_offset > fed.next_offset:
                 raise ReplicaError(
                     errors_pb2.INVALID_REQUEST,
-                    f"broker {self._follower_id} acknowledged offset {acknowledgement.end_offset}, but was sent only "
-                    f"what is below {fed.next_offset}",
+                    f"broker {self._follower_id} acknowledged offset {acknowledgement.end_offset}, but was "
+                    f"sent records only below {fed.next_offset}",
                 )
             fed.feed.acknowledged(acknowledgement)
         except SERVICE_ERRORS as error:
@@ -244,7 +244,7 @@ class _FollowerConnection:
         if fed is None:
             return
         if fed.feed is None:
-            raise invalid(f"a barrier answered by subscription {message.handle}, which is not matched")
+            raise invalid(f"barrier answered for subscription {message.handle}, which is not matched")
         try:
             fed.feed.barrier_answered(message.leader_epoch, message.number)
         except SERVICE_ERRORS as error:
@@ -286,7 +286,7 @@ class _FollowerConnection:
 
     async def _tire(self) -> None:
         await self._silence.too_long()
-        raise StreamError(Status.UNAVAILABLE, f"nothing heard for {self._source.limits.silence_ms} ms")
+        raise StreamError(Status.UNAVAILABLE, f"no message within {self._source.limits.silence_ms} ms")
 
     async def _give_way(self) -> None:
         await self.is_replaced.wait()

@@ -26,8 +26,8 @@ class ReaderParted(Exception):
 
     def __init__(self, offset: int, valid_start: int, valid_end: int) -> None:
         super().__init__(
-            f"what was read before offset {offset} is not in the log any more: an unclean election has cut it at "
-            f"{valid_end}"
+            f"the records read before offset {offset} are no longer in the log: an unclean election "
+            f"truncated it at {valid_end}"
         )
         self.valid_start = valid_start
         self.valid_end = valid_end

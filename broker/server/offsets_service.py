@@ -58,7 +58,7 @@ class OffsetsService:
         if kind is None:
             raise ReplicaError(
                 errors_pb2.INVALID_REQUEST,
-                f"kind cannot be {item.kind}: EARLIEST, LATEST, AT_TIME or GREATEST_TIME",
+                f"kind cannot be {item.kind}: expected EARLIEST, LATEST, AT_TIME or GREATEST_TIME",
             )
         replica = self._logs.find_named(item.topic, item.topic_id, item.partition)
         replica.check_leads(epoch_given(item.leader_epoch, item.HasField("leader_epoch")))

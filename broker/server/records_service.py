@@ -100,8 +100,8 @@ class RecordsService:
         most = self._logs.find_named(head.topic, head.topic_id, head.partition).log_config.max_message_bytes
         if len(data) > _CHECKED_BYTES + 2 * most:  # a request is hardly larger than its batch
             raise BatchTooLarge(
-                f"a request of {len(data)} bytes is over the topic's max.message.bytes of {most}: "
-                "send less at a time, or let the topic take more"
+                f"a request of {len(data)} bytes is over the topic's max.message.bytes of {most}: send "
+                "less at a time, or raise max.message.bytes"
             )
 
     async def _answer_append(self, request: pb.AppendRequest, turn: LargeTurn) -> pb.AppendResponse:
@@ -115,7 +115,7 @@ class RecordsService:
         acks, timeout_ms = read_acks(request.acks), check_timeout(request.timeout_ms)
         leader_epoch = epoch_given(request.leader_epoch, request.HasField("leader_epoch"))
         if not request.records:
-            raise ReplicaError(errors_pb2.INVALID_REQUEST, "there are no records to append: give at least one")
+            raise ReplicaError(errors_pb2.INVALID_REQUEST, "the request has no records: send at least one")
         replica = self._logs.find_named(request.topic, request.topic_id, request.partition)
         check_writable(replica)
         replica.check_leads(leader_epoch)
@@ -204,7 +204,9 @@ def batch_of(records: Sequence[pb.NewRecord], now_ms: int) -> bytes:
     no batch can hold."""
     timestamps = [record.timestamp if record.HasField("timestamp") else now_ms for record in records]
     if min(timestamps) < 0 or max(timestamps) > MAX_TIMESTAMP:
-        raise InvalidTimestamp(f"timestamps from {min(timestamps)} to {max(timestamps)}: milliseconds since 1970")
+        raise InvalidTimestamp(
+            f"timestamps from {min(timestamps)} to {max(timestamps)}: expected milliseconds since 1970"
+        )
     has_headers = any(record.headers for record in records)
     return encode_batch(
         [record.value if record.HasField("value") else None for record in records],
@@ -245,13 +247,14 @@ def records_of(batches: Batches, start: int, *, max_records: int, max_bytes: int
 
 
 def _why_unreadable(header: BatchHeader, error: InvalidBatch) -> str:
-    which = f"the records {header.base_offset} to {header.last_offset}"
+    which = f"records {header.base_offset} to {header.last_offset}"
     if isinstance(error, BadCrc):
         return (
-            f"this broker's copy of {which} is damaged ({error}): another replica may have them intact, and "
-            f"`lograft verify replicas` names the damaged ones; if none has, go on at {header.next_offset}"
+            f"this broker's copy of {which} is damaged ({error}): another replica may have intact copies, "
+            "and `lograft verify replicas` names the damaged ones; if none has, continue at "
+            f"{header.next_offset}"
         )
-    return f"{which} cannot be read ({error}): go on at {header.next_offset}"
+    return f"{which} cannot be read ({error}): continue at {header.next_offset}"
 
 
 def _batches_in(batches: Batches) -> Iterator[tuple[memoryview, BatchHeader]]:

@@ -150,7 +150,7 @@ def check_changes(
             continue
         normal[name] = key.kind.normalise(value.strip()) if value is not None else None
         if value is not None and normal[name] is None:
-            problems.append(f"{name} cannot be {_shown(value)}: give {key.kind.accepts}")
+            problems.append(f"{name} cannot be {_shown(value)}: expected {key.kind.accepts}")
     _refuse(problems)
     return normal
 

@@ -207,7 +207,7 @@ def test_two_consumers_with_one_instance_id_cannot_both_be_members(
         with Consumer(cluster.bootstrap, auto_commit=False, **options) as second:  # type: ignore[arg-type]
             second.subscribe(["twins"])
             until(lambda: second.poll(0.1) is not None and bool(second.assignment()), "the second has the partition")
-            with pytest.raises(errors.FencedInstanceId, match="give each consumer its own"):
+            with pytest.raises(errors.FencedInstanceId, match="use a unique instance id for each consumer"):
                 first.poll(30)
 
 

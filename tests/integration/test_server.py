@@ -227,7 +227,8 @@ def test_a_port_in_use_is_refused(node: ServerProcess, key: str) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         message = refusal(node, f"--{key.replace('_', '-')}", address)
     assert (
-        message == f"cannot listen on {address}: Address already in use; stop what uses it, or choose another address"
+        message == f"cannot listen on {address}: Address already in use; "
+        "stop the process that uses it, or choose another address"
     )
 
 
@@ -235,7 +236,7 @@ def test_a_bad_configuration_is_refused(node: ServerProcess, tmp_path: Path) -> 
     node.config["listne"] = "h:1"
     assert refusal(node).startswith("unknown key 'listne': did you mean listen?")
     del node.config["listne"]
-    assert refusal(node, LOGRAFT_LISTEN="x").startswith("listen (LOGRAFT_LISTEN) cannot be 'x': give host:port")
+    assert refusal(node, LOGRAFT_LISTEN="x").startswith("listen (LOGRAFT_LISTEN) cannot be 'x': expected host:port")
     assert refusal(node, "--log", "retention.ms=soon").startswith("retention.ms cannot be 'soon'")
     secret = tmp_path / "short.secret"
     secret.write_text("hunter2\n")

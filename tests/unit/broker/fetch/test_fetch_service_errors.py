@@ -203,7 +203,7 @@ async def test_who_has_read_what_is_not_in_the_log_any_more_is_told_where_that_b
     for handle, valid_end in ((3, 2), (4, 2)):
         [told] = [each.error for each in talk.data.get(handle, [])] or [await talk.error_of(handle)]
         assert (told.code, told.valid_end, told.retriable) == (errors_pb2.LOG_TRUNCATED, valid_end, False)
-        assert f"cut it at {valid_end}" in told.message
+        assert f"truncated it at {valid_end}" in told.message
     orders.append(batch("d"))
     for handle in (2, 5):
         assert await talk.until(handle, 1) == [b"d"]

@@ -76,5 +76,5 @@ def test_what_is_said_of_one_thing_has_one_key() -> None:
     "key", [None, b"", b"\xff", pb.GroupRecordKey(group="g").SerializeToString()], ids=["none", "empty", "bad", "about"]
 )
 def test_anything_else_is_named(key: bytes | None) -> None:
-    with pytest.raises(NotAGroupRecord, match="not that of a group"):
+    with pytest.raises(NotAGroupRecord, match="not the key of a group"):
         decode_change(key, b"")

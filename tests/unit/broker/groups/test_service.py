@@ -263,7 +263,7 @@ async def test_topics_that_come_and_grow_are_heard_of() -> None:
 async def test_a_bad_name_or_id_is_refused_with_its_cause() -> None:
     async with node() as one:
         for request, message in (
-            (pb.GroupHeartbeatRequest(group=HERE), "needs an id"),
+            (pb.GroupHeartbeatRequest(group=HERE), "is empty: use a UUID"),
             (pb.GroupHeartbeatRequest(group=HERE, member_id="a", session_timeout_ms=5), "session_timeout_ms"),
             (
                 pb.GroupHeartbeatRequest(

@@ -40,7 +40,7 @@ def test_a_broker_that_is_not_active_is_not_ready(state: BrokerState, reason: st
 def test_a_broker_that_is_behind_says_with_what() -> None:
     behind, in_sync = partition(1, 2, isr=(2,), leader=2), partition(1, 2)
     assert why_not_ready(image_of(orders=[in_sync, behind]), ONE, ACTIVE) == (
-        "catching up with 1 of its partitions: orders-1"
+        "catching up on 1 of its partitions: orders-1"
     )
     many = why_not_ready(image_of(orders=[behind] * 5), ONE, ACTIVE)
-    assert many == "catching up with 5 of its partitions: orders-0, orders-1, orders-2 and 2 more"
+    assert many == "catching up on 5 of its partitions: orders-0, orders-1, orders-2 and 2 more"

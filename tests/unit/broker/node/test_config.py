@@ -122,7 +122,7 @@ def test_a_key_with_dots_is_read_with_quotes_and_without() -> None:
     for changes, named in (({"disk": {"reserve": {"bites": 1}}}, "disk.reserve.bites"), ({"disk": 7}, "disk")):
         with pytest.raises(ConfigRefused, match=named):
             read(changes)
-    with pytest.raises(ConfigRefused, match=r"disk\.reserve\.bytes cannot be '-1': give a whole number"):
+    with pytest.raises(ConfigRefused, match=r"disk\.reserve\.bytes cannot be '-1': expected a whole number"):
         read({"disk.reserve.bytes": "-1"})
 
 
@@ -161,7 +161,9 @@ def test_without_a_secret_nobody_else_may_reach_a_node() -> None:
     assert read_config(SettingSources(file=alone)).cluster_secret_file is None
     for key in ("listen", "nodes_listen", "controller_listen"):
         for address in ("0.0.0.0:7000", "host1:7000", "[::]:7000", "10.0.0.1:7000"):
-            with pytest.raises(ConfigRefused, match="cluster_secret_file is missing, and others can reach this node"):
+            with pytest.raises(
+                ConfigRefused, match="cluster_secret_file is missing, and other hosts can reach this node"
+            ):
                 read_config(SettingSources(file={**alone, key: address}))
             read_config(SettingSources(file={**alone, key: address, "cluster_secret_file": "/s"}))
     read_config(SettingSources(file={**alone, "listen": "localhost:7000", "nodes_listen": "127.3.2.1:7000"}))
@@ -176,49 +178,58 @@ def test_a_role_that_is_not_held_needs_nothing_and_has_nothing() -> None:
 
 
 REFUSED = [
-    ({"node_id": -1}, "node_id cannot be -1: give a whole number from 0 to 2147483647"),
+    ({"node_id": -1}, "node_id cannot be -1: expected a whole number from 0 to 2147483647"),
     ({"node_id": True}, "node_id cannot be True"),
     ({"node_id": "one"}, "node_id cannot be 'one'"),
-    ({"node_id": None}, "node_id is missing: give a whole number"),
-    ({"cluster_id": None}, "cluster_id is missing: give 1 to 64 letters"),
+    ({"node_id": None}, "node_id is missing: expected a whole number"),
+    ({"cluster_id": None}, "cluster_id is missing: expected 1 to 64 letters"),
     ({"cluster_id": "a b"}, "cluster_id cannot be 'a b'"),
-    ({"roles": []}, "roles cannot be []: give controller, broker, or both"),
+    ({"roles": []}, "roles cannot be []: expected controller, broker, or both"),
     ({"roles": ["leader"]}, "roles cannot be ['leader']"),
     ({"data_dirs": []}, "data_dirs cannot be []"),
-    ({"data_dirs": ["/d", "/d/"]}, "data_dirs cannot be ['/d', '/d/']: give one or more directories, each once"),
+    ({"data_dirs": ["/d", "/d/"]}, "data_dirs cannot be ['/d', '/d/']: expected one or more distinct directories"),
     ({"data_dirs": [""]}, "data_dirs cannot be ['']"),
-    ({"listen": "9092"}, "listen cannot be '9092': give host:port"),
+    ({"listen": "9092"}, "listen cannot be '9092': expected host:port"),
     ({"listen": "h:0"}, "listen cannot be 'h:0'"),
     ({"listen": "h:70000"}, "listen cannot be 'h:70000'"),
     ({"listen": 9092}, "listen cannot be 9092"),
-    ({"advertised": None}, "advertised cannot be '0.0.0.0:9092', which is no place to connect to"),
+    ({"advertised": None}, "advertised cannot be '0.0.0.0:9092', which is not an address to connect to"),
     ({"advertised": "[::]:9092"}, "advertised cannot be '[::]:9092'"),
-    ({"controllers": ["host1:9093"]}, "controllers cannot be ['host1:9093']: give each controller once, as id@host"),
+    (
+        {"controllers": ["host1:9093"]},
+        "controllers cannot be ['host1:9093']: expected each controller once, as id@host",
+    ),
     ({"controllers": ["1@h:1", "1@i:1"]}, "controllers cannot be ['1@h:1', '1@i:1']"),
     ({"controllers": ["1@h:1", "2@h:1"]}, "controllers cannot be ['1@h:1', '2@h:1']"),
     ({"controllers": ["1@h:0"]}, "controllers cannot be ['1@h:0']"),
     ({"controllers": ["2@host2:9093"]}, "controllers does not name node 1, a controller: add 1@host:port"),
-    ({"roles": ["broker"]}, "controllers names node 1, which has no role controller"),
-    ({"controller_listen": "0.0.0.0:9092"}, "controller_listen cannot be '0.0.0.0:9092', which is listen already"),
-    ({"nodes_listen": "0.0.0.0:9092"}, "nodes_listen cannot be '0.0.0.0:9092', which is listen already"),
-    ({"nodes_listen": "9094"}, "nodes_listen cannot be '9094': give host:port"),
-    ({"nodes_advertised": "[::]:9094"}, "nodes_advertised cannot be '[::]:9094', which is no place to connect to"),
+    ({"roles": ["broker"]}, "controllers names node 1, which does not have the role controller"),
+    ({"controller_listen": "0.0.0.0:9092"}, "controller_listen cannot be '0.0.0.0:9092', which listen already uses"),
+    ({"nodes_listen": "0.0.0.0:9092"}, "nodes_listen cannot be '0.0.0.0:9092', which listen already uses"),
+    ({"nodes_listen": "9094"}, "nodes_listen cannot be '9094': expected host:port"),
+    (
+        {"nodes_advertised": "[::]:9094"},
+        "nodes_advertised cannot be '[::]:9094', which is not an address to connect to",
+    ),
     (
         {"listen": "0.0.0.0:65534", "nodes_listen": None},
-        "nodes_listen is missing: 65534 + 2 is no port, give host:port",
+        "nodes_listen is missing, and its default port 65534 + 2 is out of range: set host:port",
     ),
-    ({"cluster_secret_file": None}, "others can reach this node (listen is '0.0.0.0:9092', nodes_listen is '0.0.0.0:"),
-    ({"cluster_secret_file": ""}, "cluster_secret_file cannot be '': give the path of a file"),
-    ({"rack": ""}, "rack cannot be '': give a name"),
-    ({"http": "x"}, "http cannot be 'x': give host:port"),
-    ({"log_level": "loud"}, "log_level cannot be 'loud': give one of debug, info, warning, error"),
+    (
+        {"cluster_secret_file": None},
+        "other hosts can reach this node (listen is '0.0.0.0:9092', nodes_listen is '0.0.0.0:",
+    ),
+    ({"cluster_secret_file": ""}, "cluster_secret_file cannot be '': expected the path of a file"),
+    ({"rack": ""}, "rack cannot be '': expected a name"),
+    ({"http": "x"}, "http cannot be 'x': expected host:port"),
+    ({"log_level": "loud"}, "log_level cannot be 'loud': expected one of debug, info, warning, error"),
     ({"listne": "h:1"}, "unknown key 'listne': did you mean listen? the keys are node_id, roles,"),
     ({"zebra": 1}, "unknown key 'zebra': the keys are node_id, roles,"),
-    ({"log": 5}, "log cannot be 5: give a table, [log]"),
+    ({"log": 5}, "log cannot be 5: expected a table, [log]"),
     ({"log": {"retention.mss": 5}}, "[log] has no key 'retention.mss': did you mean retention.ms?"),
-    ({"log": {"retention": {"ms": -5}}}, "retention.ms cannot be '-5': give a whole number from -1 to"),
+    ({"log": {"retention": {"ms": -5}}}, "retention.ms cannot be '-5': expected a whole number from -1 to"),
     ({"log": {"num.partitions": 5}}, "[log] has no key 'num.partitions'"),
-    ({"cluster": {"num.partitions": 0}}, "num.partitions cannot be '0': give a whole number from 1"),
+    ({"cluster": {"num.partitions": 0}}, "num.partitions cannot be '0': expected a whole number from 1"),
     ({"cluster": {"retention.ms": 5}}, "[cluster] has no key 'retention.ms'"),
 ]
 
@@ -239,12 +250,12 @@ def test_a_refusal_says_where_the_value_is_from() -> None:
         read(variables={"LOGRAFT_LISTEN": "x"})
     with pytest.raises(ConfigRefused, match=r"data_dirs \(--data-dirs\) cannot be ''"):
         read(flags={"data_dirs": ""})
-    with pytest.raises(ConfigRefused, match=r"--log cannot be 'retention.ms': give key=value"):
+    with pytest.raises(ConfigRefused, match=r"--log cannot be 'retention.ms': expected key=value"):
         read(table_flags={"log": ("retention.ms",)})
 
 
 def test_a_file_that_is_not_toml_is_refused_with_the_place() -> None:
-    with pytest.raises(ConfigRefused, match=r"node.toml is not TOML: .*line 2"):
+    with pytest.raises(ConfigRefused, match=r"node.toml is not valid TOML: .*line 2"):
         parse_file("node.toml", "node_id = 1\nroles = broker\n")
 
 

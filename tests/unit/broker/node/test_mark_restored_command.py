@@ -33,7 +33,7 @@ def test_all_named_directories_are_marked(tmp_path: Path) -> None:
         assert use_of(path) == RecordedUse()
     result = run(f"{paths[0]}/", paths[1])
     assert result.exit_code == 0, result.output
-    assert f"{paths[0]} is marked as put back from a copy: directory" in result.output
+    assert f"{paths[0]} is marked as restored from a copy: directory" in result.output
     assert [use_of(path) for path in paths] == [RecordedUse(is_restored=True)] * 2
 
 

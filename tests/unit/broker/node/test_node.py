@@ -519,7 +519,9 @@ async def test_a_directory_that_lost_its_own_files_is_told_of_and_trusted_once_i
         await world.until(is_ready)
         stale = [words for words in told if "/data is stale" in words]
         assert stale
-        assert all(f"(/data is stale: {reason}, its replicas count for nothing until" in words for words in stale)
+        assert all(
+            f"(/data is stale: {reason}, its replicas are not eligible to lead until" in words for words in stale
+        )
         await first.stop()
         first.start()
         told.clear()

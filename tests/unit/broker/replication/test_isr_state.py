@@ -165,5 +165,5 @@ def test_an_answer_that_changed_nothing_ends_no_doubt() -> None:
 def test_who_may_be_in_the_isr_is_asked_for_again_or_not_at_all() -> None:
     isr, asked = expanding()
     isr.unknown(asked, 0)
-    with pytest.raises(AssertionError, match="whoever may be in the ISR counts"):
+    with pytest.raises(AssertionError, match="every potential ISR member counts"):
         isr.ask_to_expand(proposal(1, 2, 4), ids(4))

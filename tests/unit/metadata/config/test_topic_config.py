@@ -191,7 +191,7 @@ def test_another_value_is_refused_with_its_key_and_what_is_accepted(key: str, va
         message = refusal({key: value})
         assert key in message
         assert repr(value)[1:10] in message or not value.isascii()
-        assert f"give {TOPIC_CONFIG[key].kind.accepts}" in message
+        assert f"expected {TOPIC_CONFIG[key].kind.accepts}" in message
 
 
 @pytest.mark.parametrize(
