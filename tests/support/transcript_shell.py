@@ -90,6 +90,7 @@ def shell(home: Path, *, knows_cluster: bool = True) -> Iterator[Shell]:
 
 
 def start_cluster(opened: Shell) -> None:
-    answer = opened.run(Step("lograft dev up --detach", ()))
+    """Start a cluster without a context of its own: chapters show what a user has who made none."""
+    answer = opened.run(Step("LOGRAFT_CONFIG=~/no-contexts lograft dev up --detach", ()))
     assert answer, "it says what it did"
     assert not answer[-1].startswith("[exit"), answer

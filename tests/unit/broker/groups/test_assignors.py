@@ -44,11 +44,11 @@ def test_every_wanted_partition_has_one_member_that_wants_it(
     members = [member(f"m{index}", wish) for index, wish in enumerate(wants)]
     targets = ASSIGNORS[name](members, topics)
     assert sorted(targets) == sorted(each.member_id for each in members)
-    given_out = [(place, member_id) for member_id, target in targets.items() for place in target]
+    given_out = [(partition, member_id) for member_id, target in targets.items() for partition in target]
     wanted = [
         place(each.name, number) for each in topics for number in range(each.partitions) if each.name in "".join(wants)
     ]
-    assert sorted(place for place, _ in given_out) == sorted(wanted)
+    assert sorted(partition for partition, _ in given_out) == sorted(wanted)
     wishes = {each.member_id: each.wants for each in members}
     assert all(chr(partition[0].int) in wishes[member_id] for partition, member_id in given_out)
 
