@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import NamedTuple
 
 from lograft.runtime.process.host import boot_id
@@ -80,19 +81,35 @@ class ProcessIdentity:
 def start_process(
     arguments: Sequence[str], *, output_path: str, directory: str, variables: Mapping[str, str]
 ) -> ProcessIdentity:
-    """Start a program that outlives this process and inherits none of its open files.
+    """Start a program that outlives this process."""
+    process = open_process(arguments, output_path=output_path, directory=directory, variables=variables)
+    _children.append(process)
+    return identify(process.pid)
+
+
+def open_process(
+    arguments: Sequence[str],
+    *,
+    output_path: str | Path,
+    directory: str | Path | None,
+    variables: Mapping[str, str] | None,
+) -> "subprocess.Popen[bytes]":
+    """Start a program that inherits no open file of this process.
 
     It gets its own session, so that Ctrl+C here does not reach it, and no input. Its output is appended to a file.
     """
     with open(output_path, "ab") as output:
-        process = subprocess.Popen(
-            arguments, cwd=directory, env=dict(variables), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+        return subprocess.Popen(
+            arguments, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             close_fds=True, start_new_session=True,
         )  # fmt: skip
-    _children.append(process)
-    found = _stat(process.pid)
+
+
+def identify(process_id: int) -> ProcessIdentity:
+    """Return the identity of a child that was not reaped."""
+    found = _stat(process_id)
     assert found is not None, "a child exists until it is waited for"
-    return ProcessIdentity(process.pid, found.started, boot_id())
+    return ProcessIdentity(process_id, found.started, boot_id())
 
 
 def run_module(name: str, *arguments: str, variables: Mapping[str, str]) -> tuple[int, str]:

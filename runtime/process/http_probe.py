@@ -1,4 +1,4 @@
-"""A probe of a page over HTTP."""
+"""Probes over HTTP."""
 
 import http.client
 from dataclasses import dataclass
@@ -21,3 +21,11 @@ def get_page(address: str, path: str, timeout_seconds: float) -> ProbeAnswer | N
         return None
     finally:
         connection.close()
+
+
+def why_not_ready(address: str, timeout_seconds: float) -> str | None:
+    """Return why the node with its HTTP server at `address` is not ready, or None if it is ready. Blocks."""
+    page = get_page(address, "/readyz", timeout_seconds)
+    if page is None:
+        return "no answer yet"
+    return None if page.status == http.HTTPStatus.OK else page.text.strip()

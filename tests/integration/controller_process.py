@@ -1,11 +1,12 @@
 """One controller as a process of its own: Raft on LMDB, the metadata, and its services over gRPC.
 
-Ends with its standard input, so that it does not outlive whoever started it.
+SIGTERM is an orderly stop.
 """
 
 import argparse
 import asyncio
 import os
+import signal
 import sys
 
 from lograft.metadata.controller_node import ControllerNode
@@ -18,17 +19,10 @@ from lograft.runtime.world import Runtime
 EXIT_PANIC = 3
 
 
-async def until_input_ends() -> None:
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def readable() -> None:
-        if not os.read(0, 1024):
-            loop.remove_reader(0)
-            ended.set()
-
-    loop.add_reader(0, readable)
-    await ended.wait()
+def asked_to_stop() -> asyncio.Event:
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    return asked
 
 
 def die(error: BaseException) -> None:
@@ -37,13 +31,14 @@ def die(error: BaseException) -> None:
 
 
 async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
+    stopping = asked_to_stop()
     controllers = {int(node): address for node, _, address in (part.partition("@") for part in options.controllers)}
     store = await open_lmdb_store(runtime, options.directory, options.cluster, options.node)
     node = ControllerNode(runtime, store, await store.load(), controllers)
     server = await runtime.network.serve(controllers[options.node], node.handlers(), die)
     async with asyncio.TaskGroup() as group:
         group.create_task(node.run())
-        await until_input_ends()
+        await stopping.wait()
         await node.close()
     await server.stop()
 

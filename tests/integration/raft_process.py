@@ -1,12 +1,13 @@
 """One Raft node as a process of its own: a list of commands, replicated. Driven by JSON over a stream of its server.
 
-Ends with its standard input, so that it does not outlive whoever started it. Exit code 2: the store was refused.
+SIGTERM is an orderly stop. Exit code 2: the store was refused.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from time import perf_counter
@@ -136,17 +137,10 @@ async def echo(stream: Stream) -> None:
         await stream.send(message)
 
 
-async def until_input_ends() -> None:
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def readable() -> None:
-        if not os.read(0, 1024):
-            loop.remove_reader(0)
-            ended.set()
-
-    loop.add_reader(0, readable)
-    await ended.wait()
+def asked_to_stop() -> asyncio.Event:
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    return asked
 
 
 def die(error: BaseException) -> None:
@@ -155,6 +149,7 @@ def die(error: BaseException) -> None:
 
 
 async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
+    stopping = asked_to_stop()
     controllers = {int(node): address for node, _, address in (part.partition("@") for part in options.controllers)}
     store = await open_lmdb_store(runtime, options.directory, options.cluster, options.node)
     bootstrapping = Bootstrapper(runtime, store, await store.load(), controllers)
@@ -167,7 +162,7 @@ async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(transport.run())
         transport.set_addresses(controllers)
-        ending = group.create_task(until_input_ends())
+        ending = group.create_task(stopping.wait())
         starting = group.create_task(bootstrapping.run())
         await asyncio.wait([ending, starting], return_when=asyncio.FIRST_COMPLETED)
         if ending.done():

@@ -29,7 +29,7 @@ def test_connections_do_not_take_the_descriptors_of_data(tmp_path: Path) -> None
     with servers(tmp_path, 1) as nodes, contextlib.ExitStack() as connections:
         (node,) = nodes
         node.start("sh", "-c", f'ulimit -n {LIMIT}; exec "$@"', "sh")
-        until(node.is_ready, "ready")
+        node.until_ready()
         host, _, port = node.address.rpartition(":")
         made = lograft("create", "topic", "orders", "--config", "segment.bytes=1024", LOGRAFT_BOOTSTRAP=node.address)
         assert made.returncode == 0, made.stderr
@@ -97,7 +97,7 @@ def test_large_first_messages_of_strangers_take_little_memory(tmp_path: Path) ->
         assert ends.total() == 2 * STREAMS
         refused = {Status.UNAUTHENTICATED, Status.UNAVAILABLE, Status.RESOURCE_EXHAUSTED, Status.UNIMPLEMENTED}
         assert set(ends) <= refused, ends
-        status = Path(f"/proc/{node.process.pid}/status")
+        status = Path(f"/proc/{node.process_id}/status")
         if status.exists():
             peak_kib = int(status.read_text().partition("VmHWM:")[2].split()[0])
             assert peak_kib * 1024 < MOST_BYTES, f"{peak_kib >> 10} MiB"

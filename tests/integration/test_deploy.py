@@ -3,10 +3,10 @@ where hosts, ports and directories are on this machine."""
 
 import configparser
 import contextlib
+import functools
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,12 +19,13 @@ import kubernetes_validate
 import pytest
 import yaml
 from support.free_ports import free_port
-from support.server_processes import until, variables
+from support.server_processes import LOGRAFT, variables
 
 from lograft import Admin
 from lograft.broker.node.config import SettingSources, parse_file, read_config
 from lograft.broker.node.server_command import EXIT_PANIC, EXIT_REFUSED
 from lograft.clients.local.secret import make_secret
+from lograft.runtime.process.supervised_process import SupervisedProcess
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
@@ -178,20 +179,16 @@ class Machine:
         return self._places[own if host in ("0.0.0.0", "127.0.0.1") else host, port]
 
     @contextlib.contextmanager
-    def running(self, command: list[str]) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
+    def running(self, command: list[str]) -> Iterator[dict[str, SupervisedProcess]]:
         with contextlib.ExitStack() as stack:
-            processes = {}
+            nodes = {}
             for host, environment in self._environments.items():
                 (self._directory / host).mkdir()
-                output = stack.enter_context((self._directory / host / "output").open("wb"))
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "lograft", *command], stdout=output, stderr=output, stdin=subprocess.DEVNULL,
-                    env=variables(**{name: self.here(host, text) for name, text in environment.items()}),
-                )  # fmt: skip
-                stack.callback(process.wait)
-                stack.callback(process.kill)
-                processes[host] = process
-            yield processes
+                told = variables(**{name: self.here(host, text) for name, text in environment.items()})
+                node = SupervisedProcess([*LOGRAFT, *command], self._directory / host / "output", variables=told)
+                nodes[host] = stack.enter_context(node)
+                node.start()
+            yield nodes
 
     def bootstrap(self) -> str:
         return ",".join(
@@ -213,21 +210,21 @@ def test_a_cluster_starts_serves_and_stops(tmp_path: Path, environments: dict[st
     command = json.loads(re.findall(r"^CMD (.*)$", (DEPLOY / "docker" / "Dockerfile").read_text(), re.MULTILINE)[0])
     (container,) = STATEFUL_SET["spec"]["template"]["spec"]["containers"]
     assert container["args"] == command
-    with machine.running(command) as processes:
+    with machine.running(command) as nodes:
 
         def is_ready(host: str) -> bool:
             checked = [sys.executable, "-c", machine.here(host, program)]
             return not subprocess.run(checked, check=False, capture_output=True).returncode
 
-        for host in processes:
-            until(lambda host=host: is_ready(host), f"{host} is ready: {(tmp_path / host / 'output').read_text()}")  # type: ignore[misc]
+        for host, node in nodes.items():
+            node.wait_until(functools.partial(is_ready, host), "it is ready")
         with Admin(machine.bootstrap()) as admin:
             admin.create_topic("orders", replicas=3)
             admin.wait_for_topic("orders")
             assert [broker.id for broker in admin.describe_cluster().brokers] == _node_ids(environments)
-        for process in processes.values():
-            process.send_signal(signal.SIGTERM)
-        assert [process.wait(SHUTDOWN_SECONDS + 10) for process in processes.values()] == [0] * len(processes)
+        for node in nodes.values():
+            node.ask_to_stop()
+        assert [node.exit_code(timeout_seconds=SHUTDOWN_SECONDS + 10) for node in nodes.values()] == [0] * len(nodes)
 
 
 def _node_ids(environments: dict[str, dict[str, str]]) -> list[int]:

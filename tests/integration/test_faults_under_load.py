@@ -1,6 +1,5 @@
 """Nodes are killed, paused and restarted while records are written and read: no record is lost, doubled or altered."""
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -66,12 +65,12 @@ def test_a_node_is_paused_past_its_session(cluster: LiveCluster, part: str) -> N
     victim = cluster.node(getattr(cast, part))
     with SteadyLoad(cluster.bootstrap, topic, partitions=2) as load:
         load.until_stored(ENOUGH)
-        victim.send(signal.SIGSTOP)
+        victim.pause()
         until(lambda: cluster.has_left(victim, topic), "its session is over")
         load.until_stored(ENOUGH)
-        victim.send(signal.SIGCONT)
+        victim.resume()
         cluster.until_in_sync(topic)
-        until(victim.is_ready, "it knows that it is back")
+        victim.until_ready()
         load.until_stored(ENOUGH)
     load.check()
     cluster.check_replicas_agree(topic)
@@ -87,10 +86,10 @@ def test_most_nodes_are_paused(cluster: LiveCluster) -> None:
         load.until_stored(ENOUGH)
         lost_before = witness.events.count("raft_peer_lost")
         for victim in victims:
-            victim.send(signal.SIGSTOP)
+            victim.pause()
         until(lambda: witness.events.count("raft_peer_lost") == lost_before + 2, "they are given up for lost")
         for victim in victims:
-            victim.send(signal.SIGCONT)
+            victim.resume()
         load.until_stored(ENOUGH)
     load.check()
     cluster.check_replicas_agree("most-paused")

@@ -121,7 +121,7 @@ def test_a_node_whose_disk_is_wiped_comes_back(cluster: LiveCluster) -> None:
         assert voting_disks(cluster) == disks
         told = typed(cluster, "quorum", "replace", str(victim.node_id))
         assert told == f"voter/{victim.node_id} replaced: the voters are 1, 2, 3\n"
-        until(victim.is_ready, "it votes")
+        victim.until_ready()
         load.until_stored(ENOUGH)
     load.check()
     cluster.check_replicas_agree("wiped")

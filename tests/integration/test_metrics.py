@@ -113,5 +113,5 @@ def test_a_broker_that_is_lost_shows_and_shows_no_more_when_it_is_back(cluster: 
     assert sum(metrics_of(node)["lograft_isr_shrinks_total"] for node in others) >= shrinks + partitions
     assert all(metrics_of(node)["lograft_partitions_offline"] == 0 for node in others)
     cluster.node(3).start()
-    until(cluster.node(3).is_ready, "it is back")
+    cluster.node(3).until_ready()
     until(lambda: total(cluster, "lograft_partitions_under_replicated") == 0, "no partition lacks a replica")

@@ -3,7 +3,6 @@ configured, cleaned; disks fill, files rot. All of it with real processes."""
 
 import contextlib
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,14 +88,14 @@ def test_who_is_in_a_followers_rack_reads_there_while_the_leader_stands_still(cl
         consumer.assign([TopicPartition("near", 0)])
         consumer.seek(TopicPartition("near", 0), 0)
         until(lambda: len(consumer.poll(1)) > 0, "it reads")
-        cluster.node(1).send(signal.SIGSTOP)
+        cluster.node(1).pause()
         try:
             consumer.seek(TopicPartition("near", 0), 500)
             found: list[bytes | None] = []
             until(lambda: found.extend(one.value for one in consumer.poll(0.2)) or len(found) >= 500, "all are there")
             assert found == values[500:]
         finally:
-            cluster.node(1).send(signal.SIGCONT)
+            cluster.node(1).resume()
     cluster.until_in_sync("near")
 
 

@@ -44,7 +44,7 @@ def test_three_nodes_are_killed_restarted_and_stopped(tmp_path: Path) -> None:
         start_all(nodes)
         nodes[0].kill()
         nodes[0].start()
-        until(nodes[0].is_ready, "the killed one is back")
+        nodes[0].until_ready()
         for node in nodes:
             node.kill()
         start_all(nodes)
@@ -56,7 +56,7 @@ def test_three_nodes_are_killed_restarted_and_stopped(tmp_path: Path) -> None:
 
 def test_too_few_files_are_warned_of(node: ServerProcess) -> None:
     node.start("bash", "-c", 'ulimit -n 900; exec "$0" "$@"')
-    until(node.is_ready, "it is ready all the same")
+    node.until_ready()
     assert "few_files_may_be_open" in node.events
 
 
@@ -150,7 +150,7 @@ def test_a_record_outlives_its_leader_and_the_whole_cluster(tmp_path: Path) -> N
         assert client.read("orders", 3) == [b"one", b"two", b"three"]
         assert client.partition("orders").leader != leader
         nodes[leader - 1].start()
-        until(nodes[leader - 1].is_ready, "it has caught up")
+        nodes[leader - 1].until_ready()
         assert sorted(client.partition("orders").isr) == [1, 2, 3]
         for node in nodes:
             node.kill()

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from google.protobuf.message import Message
 from support.free_ports import free_address
-from support.node_processes import NodeProcess
+from support.server_processes import QuorumProcess
 
 from lograft.metadata.controller.initial_records import FEATURE_LEVEL, MIN_FEATURE_LEVEL
 from lograft.metadata.decisions.brokers.registration import Registration
@@ -54,14 +54,15 @@ class ControllerCluster:
         self._group = group
         self.addresses = {node_id: free_address() for node_id in range(1, count + 1)}
         self.controllers = {
-            node_id: NodeProcess(PROGRAM, node_id, CLUSTER_ID, directory, self.addresses) for node_id in self.addresses
+            node_id: QuorumProcess(PROGRAM, directory, node_id, CLUSTER_ID, self.addresses)
+            for node_id in self.addresses
         }
 
     def start_all(self) -> None:
         for controller in self.controllers.values():
             controller.start()
 
-    async def until_active(self, *, other_than: int | None = None) -> NodeProcess:
+    async def until_active(self, *, other_than: int | None = None) -> QuorumProcess:
         """The process that is the active controller."""
         while True:
             for node_id, controller in self.controllers.items():
@@ -69,7 +70,7 @@ class ControllerCluster:
                     return controller
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _is_active(self, controller: NodeProcess) -> bool:
+    async def _is_active(self, controller: QuorumProcess) -> bool:
         try:
             await self.ask(controller.address, DESCRIBE_QUORUM, DescribeQuorumRequest(), DescribeQuorumResponse)
         except (ConnectFailed, ControllerError):
@@ -139,7 +140,6 @@ async def controller_cluster(directory: Path, *, deadline_seconds: float) -> Asy
                 yield cluster
             finally:
                 for controller in cluster.controllers.values():
-                    if controller.is_running:
-                        controller.kill()
+                    controller.kill()
     finally:
         await close_production_runtime(runtime)

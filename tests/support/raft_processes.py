@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from support.free_ports import free_address
-from support.node_processes import NodeProcess
+from support.server_processes import QuorumProcess
 
 from lograft.runtime.network import ConnectFailed, Connection, Stream, StreamError
 from lograft.runtime.production.grpc_network import GrpcNetwork
@@ -33,11 +33,11 @@ class Refused(Exception):
         self.leader = leader
 
 
-class RaftProcess(NodeProcess):
+class RaftProcess(QuorumProcess):
     """One node, and a stream to it over which it is asked."""
 
     def __init__(self, node_id: int, cluster_id: str, directory: Path, controllers: Mapping[int, str]) -> None:
-        super().__init__(PROGRAM, node_id, cluster_id, directory, controllers)
+        super().__init__(PROGRAM, directory, node_id, cluster_id, controllers)
         self._connection: Connection | None = None
         self._stream: Stream | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -128,8 +128,7 @@ class RaftProcesses:
 
     async def __aexit__(self, *exception: object) -> None:
         for node in self.nodes.values():
-            if node.was_started:
-                node.kill()
+            node.kill()
             await node.disconnect()
 
     def start_all(self) -> None:

@@ -1,9 +1,9 @@
-"""`lograft server` and `lograft dev` as a person would run them: processes of this machine."""
+"""Real nodes: `lograft server`, and the Raft and controller programs of the tests; and `lograft` as a user runs it."""
 
 import contextlib
 import json
 import os
-import signal
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,9 +15,11 @@ from support.free_ports import free_address
 
 from lograft.clients.local.secret import make_secret
 from lograft.runtime.process.child_processes import wait_until
-from lograft.runtime.process.http_probe import get_page
+from lograft.runtime.process.http_probe import why_not_ready
+from lograft.runtime.process.supervised_process import SupervisedProcess
 
 DEADLINE_SECONDS = 60.0
+LOGRAFT = [sys.executable, "-m", "lograft"]
 
 # Many processes are started here, and compiling the program anew for each takes longest.
 _compiled = Path(tempfile.gettempdir()) / f"lograft-tests-{os.getuid()}-compiled"
@@ -37,7 +39,7 @@ def lograft(
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end. Whoever keeps its output open would make this fail by its timeout."""
     return subprocess.run(
-        [sys.executable, "-m", "lograft", *arguments], capture_output=True, text=True, check=False,
+        [*LOGRAFT, *arguments], capture_output=True, text=True, check=False,
         timeout=timeout_seconds, env=variables(**more), stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -46,17 +48,49 @@ def until(condition: Callable[[], bool], what: str, timeout_seconds: float = DEA
     assert wait_until(condition, timeout_seconds=timeout_seconds), f"not in {timeout_seconds} s: {what}"
 
 
-class ServerProcess:
-    """One node, with its files under `directory`. `changes`: keys of its configuration."""
+class NodeProcess(SupervisedProcess):
+    """One node. Its output and `data_directory` are in `directory`/node-N."""
+
+    def __init__(self, directory: Path, node_id: int, address: str) -> None:
+        self.node_id = node_id
+        self.address = address
+        self.directory = directory / f"node-{node_id}"
+        self.directory.mkdir(exist_ok=True)
+        self.data_directory = self.directory / "data"
+        super().__init__([], self.directory / "output", variables=variables())
+
+
+class QuorumProcess(NodeProcess):
+    """A node that runs `program`, raft_process.py or controller_process.py."""
+
+    def __init__(
+        self, program: Path, directory: Path, node_id: int, cluster_id: str, controllers: Mapping[int, str]
+    ) -> None:
+        super().__init__(directory, node_id, controllers[node_id])
+        self.command = [
+            sys.executable, str(program), "--cluster", cluster_id, "--node", str(node_id),
+            "--directory", str(self.data_directory), *(f"{node}@{address}" for node, address in controllers.items()),
+        ]  # fmt: skip
+
+    def start_second(self) -> "subprocess.CompletedProcess[str]":
+        """Run the same program once more, beside the first, to its end."""
+        return subprocess.run(
+            self.command, capture_output=True, text=True, check=False, timeout=30, stdin=subprocess.DEVNULL
+        )
+
+    def wipe(self) -> None:
+        assert not self.is_running
+        shutil.rmtree(self.data_directory)
+
+
+class ServerProcess(NodeProcess):
+    """A node that runs `lograft server`. `changes`: keys of its configuration."""
 
     def __init__(
         self, directory: Path, node_id: int, controllers: Mapping[int, str], changes: Mapping[str, Any] | None = None
     ) -> None:
-        self.node_id = node_id
-        self.directory = directory / f"node-{node_id}"
-        self.directory.mkdir(exist_ok=True)
-        self.data_directory = self.directory / "data"
-        self.address, self.http_address = free_address(), free_address()
+        super().__init__(directory, node_id, free_address())
+        self.http_address = free_address()
         self.config: dict[str, Any] = {
             "cluster_secret_file": str(make_secret(directory)),
             "node_id": node_id,
@@ -68,7 +102,6 @@ class ServerProcess:
             "controllers": [f"{one}@{address}" for one, address in controllers.items()],
             **(changes or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def arguments(self) -> list[str]:
@@ -79,53 +112,21 @@ class ServerProcess:
 
     def start(self, *before: str) -> None:
         """`before`: a command that runs another one, which is the node."""
-        with (self.directory / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                [*before, sys.executable, "-m", "lograft", *self.arguments], stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, env=variables(),
-            )  # fmt: skip
-
-    @property
-    def process(self) -> "subprocess.Popen[bytes]":
-        assert self._process is not None
-        return self._process
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def output(self) -> str:
-        """Nothing, of a node that was never started."""
-        path = self.directory / "output"
-        return path.read_text() if path.exists() else ""
+        self.command = [*before, *LOGRAFT, *self.arguments]
+        super().start()
 
     @property
     def events(self) -> list[str]:
         return [json.loads(line)["event"] for line in self.output.splitlines()]
 
     def readiness(self) -> str:
-        page = get_page(self.http_address, "/readyz", 5)
-        return page.text.strip() if page is not None else ""
+        return why_not_ready(self.http_address, 5) or "ready"
 
     def is_ready(self) -> bool:
-        assert self.is_running, self.output[-3000:]
         return self.readiness() == "ready"
 
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def exit_code(self) -> int:
-        """Once it has ended."""
-        return self.process.wait(DEADLINE_SECONDS)
-
-    def stop(self) -> int:
-        self.send(signal.SIGTERM)
-        return self.exit_code()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+    def until_ready(self) -> None:
+        self.wait_until(self.is_ready, "it is ready")
 
 
 @contextlib.contextmanager
@@ -136,15 +137,12 @@ def servers(directory: Path, count: int, brokers: int = 0) -> Iterator[list[Serv
     nodes = [ServerProcess(directory, number, controllers) for number in controllers]
     for number in range(count + 1, count + brokers + 1):
         nodes.append(ServerProcess(directory, number, controllers, {"roles": ["broker"]}))
-    try:
-        yield nodes
-    finally:
-        for node in nodes:
-            if node.is_running:
-                node.kill()
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(node) for node in nodes]
 
 
 def start_all(nodes: list[ServerProcess]) -> None:
     for node in nodes:
         node.start()
-    until(lambda: all(node.is_ready() for node in nodes), "all are ready")
+    for node in nodes:
+        node.until_ready()
