@@ -1,13 +1,12 @@
 """Group members in their own processes: they join, leave in an orderly way, and are killed."""
 
-import os
 import signal
 import sys
 from pathlib import Path
 
 from lograft.chaos.live.clients.base import Place
 from lograft.chaos.live.cluster.cluster import LiveCluster
-from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, reap_children, start_process
+from lograft.runtime.process.supervised_process import SupervisedProcess
 from lograft.runtime.rng import Rng
 
 _END_SECONDS = 30
@@ -26,15 +25,12 @@ class Crowd:
         self._group = group
         self._rng = rng
         self._count = 0
-        self._members: dict[str, ProcessIdentity] = {}
+        self._members: dict[str, SupervisedProcess] = {}
 
     @property
     def members(self) -> list[str]:
         """The names of the members that still run."""
-        reap_children()
-        self._members = {
-            name: process for name, process in self._members.items() if process.state is not ProcessState.GONE
-        }
+        self._members = {name: process for name, process in self._members.items() if process.is_running}
         return list(self._members)
 
     @property
@@ -45,16 +41,16 @@ class Crowd:
         """Start another member."""
         self._count += 1
         name = f"crowd{self._count}"
-        self._members[name] = start_process(
+        member = self._members[name] = SupervisedProcess(
             [
                 sys.executable, "-P", "-m", "lograft.chaos.live.clients.member_process", self._place.bootstrap,
                 self._place.topic, self._group, name, str(self._directory / f"history-{name}.jsonl"),
                 str(self._rng.randrange(2**31)), str(self._session_ms),
             ],
-            output_path=str(self._directory / f"{name}.txt"),
-            directory=str(self._directory),
-            variables=os.environ,
+            self._directory / f"{name}.txt",
+            directory=self._directory,
         )  # fmt: skip
+        member.start()
         return name
 
     def leave(self, name: str) -> None:
@@ -62,7 +58,7 @@ class Crowd:
         self._members[name].send(signal.SIGTERM)
 
     def kill(self, name: str) -> None:
-        self._members[name].send(signal.SIGKILL)
+        self._members[name].kill()
 
     async def end(self) -> None:
         """Ask all members to leave, and kill those that do not."""

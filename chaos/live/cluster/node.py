@@ -14,15 +14,15 @@ from lograft.chaos.live.cluster.power_failure import Lost, lose_power
 from lograft.clients.local.layout import to_toml
 from lograft.clients.local.secret import make_secret
 from lograft.runtime.faults.settings import FaultSettings, write_settings
-from lograft.runtime.process.child_processes import ProcessIdentity, ProcessState, reap_children, start_process
-from lograft.runtime.process.http_probe import get_page
+from lograft.runtime.process.child_processes import ProcessState
+from lograft.runtime.process.http_probe import why_not_ready
+from lograft.runtime.process.supervised_process import SupervisedProcess
 from lograft.runtime.production.node_runtime import FAULTS_VARIABLE
 from lograft.runtime.rng import Rng
 from lograft.storage.log.data_directory import FAILED_FILE
 
 _SOUND = asdict(FaultSettings())
-_HTTP_OK = 200
-_PAGE_SECONDS = 1.0
+_READY_SECONDS = 1.0
 
 
 class LiveNode:
@@ -37,21 +37,26 @@ class LiveNode:
         self._faults = self.directory / "faults"
         self._settings = FaultSettings()
         self._layout = layout
-        self._process: ProcessIdentity | None = None
+        self._config = self.directory / "node.toml"
+        self._process = SupervisedProcess(
+            [sys.executable, "-P", "-m", "lograft", "server", "--config", str(self._config)],
+            self.output_path,
+            directory=self.directory,
+            variables=_inherited() | {FAULTS_VARIABLE: str(self._faults)},
+        )
 
     @property
     def process_id(self) -> int | None:
         """The process id, or None if the node is down."""
-        return self._process.process_id if self._process is not None and self.is_up else None
+        return self._process.process_id if self.is_up else None
 
     @property
     def is_up(self) -> bool:
-        reap_children()
-        return self._process is not None and self._process.state is not ProcessState.GONE
+        return self._process.is_running
 
     @property
     def is_paused(self) -> bool:
-        return self._process is not None and self._process.state is ProcessState.PAUSED
+        return self._process.state is ProcessState.PAUSED
 
     def start(self) -> None:
         assert not self.is_up
@@ -59,33 +64,22 @@ class LiveNode:
             directory.mkdir(parents=True, exist_ok=True)
         secret_file = make_secret(self.directory.parent)
         config = self._layout.node_config(self.number, str(self.data), str(secret_file))
-        config_path = self.directory / "node.toml"
-        config_path.write_text(to_toml(config))
-        self._process = start_process(
-            [sys.executable, "-P", "-m", "lograft", "server", "--config", str(config_path)],
-            output_path=str(self.output_path),
-            directory=str(self.directory),
-            variables=_inherited() | {FAULTS_VARIABLE: str(self._faults)},
-        )
+        self._config.write_text(to_toml(config))
+        self._process.start()
 
     def kill(self) -> bool:
         """Send SIGKILL. Return False if there was no process."""
-        return self._send(signal.SIGKILL)
+        # Do not wait for its end: the relays must keep running meanwhile.
+        return self._process.send_all(signal.SIGKILL)
 
     def pause(self) -> bool:
-        return self._send(signal.SIGSTOP)
+        return self._process.pause()
 
     def resume(self) -> bool:
-        return self._send(signal.SIGCONT)
+        return self._process.resume()
 
     def ask_to_stop(self) -> bool:
-        """Ask for an orderly shutdown. A paused process is resumed, so that it receives the signal."""
-        asked = self._send(signal.SIGTERM)
-        self._send(signal.SIGCONT)
-        return asked
-
-    def _send(self, number: signal.Signals) -> bool:
-        return self._process is not None and self._process.send(number)
+        return self._process.ask_to_stop()
 
     # -- its machine
 
@@ -139,10 +133,7 @@ class LiveNode:
         """Return the reason, or None if the node is ready."""
         if not self.is_up:
             return "down"
-        page = get_page(self._layout.own.http_address(self.number), "/readyz", _PAGE_SECONDS)
-        if page is None:
-            return "no answer"
-        return None if page.status == _HTTP_OK else page.text.strip()
+        return why_not_ready(self._layout.own.http_address(self.number), _READY_SECONDS)
 
 
 def _inherited() -> dict[str, str]:
