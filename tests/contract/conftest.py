@@ -7,11 +7,11 @@ import inspect
 import itertools
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
+from support.programs import Program
 
 from lograft.chaos.world.loop import run_virtual
 from lograft.chaos.world.network import VirtualNetwork
@@ -193,11 +193,6 @@ class GrpcWorld(World):
         return address
 
     async def start_doomed_server(self) -> tuple[str, Callable[[], None]]:
-        process = subprocess.Popen(  # noqa: ASYNC220 (the test has nothing to do before it is there)
-            [sys.executable, "-c", DOOMED_SERVER, self.unused_address(), ECHO], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        self.cleaning.callback(process.stdout.close)
-        self.cleaning.callback(process.wait)
-        self.cleaning.callback(process.kill)
-        return process.stdout.readline().strip(), process.kill
+        program = Program(sys.executable, "-c", DOOMED_SERVER, self.unused_address(), ECHO)
+        self.cleaning.enter_context(program)
+        return program.line().strip(), program.kill

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
+from support.programs import Program, lograft_program
 from support.server_processes import until, variables
 from support.terminals import terminal
 
@@ -38,6 +38,9 @@ class Cluster:
             timeout=DEADLINE_SECONDS,
             env=variables(LOGRAFT_BOOTSTRAP=self.bootstrap),
         )
+
+    def start(self, *arguments: str, **options: Any) -> Program:
+        return lograft_program(*arguments, env=variables(LOGRAFT_BOOTSTRAP=self.bootstrap), **options)
 
     def done(self, *arguments: str, data: bytes = b"") -> str:
         """What it wrote to standard output."""
@@ -119,22 +122,14 @@ def test_arguments_are_bytes_and_need_not_be_text(cluster: Cluster) -> None:
 
 def test_interrupting_produce_stores_what_was_read(cluster: Cluster) -> None:
     cluster.done("create", "topic", "interrupted")
-    command = [sys.executable, "-m", "lograft", "produce", "interrupted", "--linger", "60000"]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=variables(LOGRAFT_BOOTSTRAP=cluster.bootstrap),
-    ) as process:
-        assert process.stdin is not None
+    with cluster.start("produce", "interrupted", "--linger", "60000", stderr=subprocess.PIPE) as process:
         # More than what is read ahead, so that some is sent while the rest is waited for.
-        process.stdin.write(b"%d\n" % 0 * 100_000)
-        process.stdin.flush()
+        process.tell("0\n" * 100_000)
         with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([("interrupted", 0)])
             assert consumer.poll(timeout=30)
-        process.send_signal(signal.SIGINT)
-        message = process.communicate(timeout=DEADLINE_SECONDS)[1].decode()
+        process.interrupt()
+        message = process.communicate(timeout=DEADLINE_SECONDS)[1]
     assert process.returncode == 130, message
     stored = int(message.split()[0])
     assert message == f"{stored} records written to interrupted\n"
@@ -374,19 +369,13 @@ def test_groups_at_the_command_line(cluster: Cluster) -> None:
     assert sorted(each.pop("verdict") for each in group["status"]["partitions"])[-1] == "stalled"
     assert cluster.json("get", "group", "clerks") == group
     assert "LAG" in cluster.done("describe", "g/clerks")
-    member = subprocess.Popen(
-        [sys.executable, "-m", "lograft", "consume", "shared", "--group", "clerks"],
-        env=variables(LOGRAFT_BOOTSTRAP=cluster.bootstrap),
-        stdout=subprocess.PIPE,
-    )
-    assert member.stdout is not None
-    assert member.stdout.readline() == b"10\n"
-    assert "GROUP_NOT_EMPTY" not in (told := cluster.refused("delete", "group", "clerks", "--yes"))
-    assert "has 1 member:" in told
-    assert "`lograft describe group NAME`" in told
-    member.terminate()
-    member.stdout.close()
-    assert member.wait(30) == 143
+    with cluster.start("consume", "shared", "--group", "clerks") as member:
+        assert member.line() == "10\n"
+        assert "GROUP_NOT_EMPTY" not in (told := cluster.refused("delete", "group", "clerks", "--yes"))
+        assert "has 1 member:" in told
+        assert "`lograft describe group NAME`" in told
+        member.terminate()
+        assert member.wait(30) == 143
     assert cluster.json("describe", "group", "clerks")["status"]["members"] == []  # it has left at once
     usage = cluster.run("consume", "shared", "--group", "clerks", "--partition", "0")
     assert (usage.returncode, b"starts at the group's committed offsets" in usage.stderr) == (2, True)

@@ -1,7 +1,6 @@
 """The consumer against real nodes: who stops it, what is not there, and very many partitions."""
 
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from time import perf_counter
 
 import pytest
 from support.free_ports import free_address
+from support.programs import Program
 
 import lograft
 from lograft import Admin, Consumer, Producer, TopicPartition, errors
@@ -76,19 +76,13 @@ with Consumer(sys.argv[1]) as consumer:
 
 
 def test_ctrl_c_ends_a_poll_that_waits(running: TestingCluster) -> None:
-    program = subprocess.Popen(
-        [sys.executable, "-c", WAITING, running.bootstrap], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert program.stdout is not None
-    try:
+    with Program(sys.executable, "-c", WAITING, running.bootstrap, stderr=subprocess.PIPE) as program:
         for _ in range(3):
-            assert program.stdout.readline() == "waiting\n"
-            program.send_signal(signal.SIGINT)
-            assert program.stdout.readline() == "interrupted\n"
+            assert program.line() == "waiting\n"
+            program.interrupt()
+            assert program.line() == "interrupted\n"
         _, complaints = program.communicate(timeout=60)
         assert (program.returncode, complaints) == (0, "")
-    finally:
-        program.kill()
 
 
 # Interrupted again and again, but only while it waits for the client's thread: there is no telling what an interrupt at

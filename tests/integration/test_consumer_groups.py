@@ -2,13 +2,13 @@
 
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.group_readers import GroupReader, NumberedRecords, ReadTogether, reading_process
+from support.programs import Program
 from support.server_processes import until
 
 from lograft import Admin, Consumer, Producer, TopicPartition, errors, testing
@@ -136,25 +136,19 @@ def test_a_member_that_is_stopped_loses_its_partitions_and_cannot_commit_them(
     admin.create_topic("stopped", partitions=1, replicas=3)
     store(cluster, "stopped", 10)
     with reading_process(cluster.bootstrap, "stopped") as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            assert process.stdout.readline() == "READ 10\n"
-            process.send_signal(signal.SIGSTOP)
-            with Consumer(cluster.bootstrap, group="stopped", auto_offset_reset="earliest") as heir:
-                heir.subscribe(["stopped"])
-                assert len(poll_until(heir, 10)) == 10
-                heir.commit()
-                process.send_signal(signal.SIGCONT)
-                process.stdin.write("commit\n")
-                process.stdin.flush()
-                assert "REFUSED COMMIT_FAILED: stopped-0 may be read by another" in process.stdout.readline()
-                assert heir.assignment() == [TopicPartition("stopped", 0)]
-            store(cluster, "stopped", 1)
-            assert process.stdout.readline() == "READ AGAIN\n"
-            assert process.wait(60) == 0
-        finally:
-            process.kill()
+        assert process.line() == "READ 10\n"
+        process.send_signal(signal.SIGSTOP)
+        with Consumer(cluster.bootstrap, group="stopped", auto_offset_reset="earliest") as heir:
+            heir.subscribe(["stopped"])
+            assert len(poll_until(heir, 10)) == 10
+            heir.commit()
+            process.send_signal(signal.SIGCONT)
+            process.tell("commit\n")
+            assert "REFUSED COMMIT_FAILED: stopped-0 may be read by another" in process.line()
+            assert heir.assignment() == [TopicPartition("stopped", 0)]
+        store(cluster, "stopped", 1)
+        assert process.line() == "READ AGAIN\n"
+        assert process.wait(60) == 0
 
 
 def test_a_member_that_does_not_poll_gives_its_partitions_up(cluster: testing.TestingCluster, admin: Admin) -> None:
@@ -266,20 +260,15 @@ def test_the_example_that_consumes_transforms_and_produces(cluster: testing.Test
         admin.create_topic(topic, partitions=3, replicas=3)
     store(cluster, "prices-eur", 100)
     command = [sys.executable, "examples/consume_transform_produce.py", cluster.bootstrap, "prices-eur", "prices-usd"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as example:
-        try:
-            with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
-                consumer.assign(consumer.partitions_for("prices-usd"))
-                converted = poll_until(consumer, 100)
-            until(
-                lambda: sum(o.committed for o in admin.group_offsets("to-dollars").values()) == 100, "all is committed"
-            )
-            assert sorted(float(value or b"") for value in converted) == [
-                float(b"%.2f" % (number * 1.08)) for number in range(100)
-            ]
-            output, _ = example.communicate(timeout=60)
-            assert example.returncode == 0
-            assert output.startswith("assigned: 0 1 2\n")
-            assert output.endswith("revoked: 0 1 2\n")
-        finally:
-            example.kill()
+    with Program(*command, cwd=ROOT) as example:
+        with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(consumer.partitions_for("prices-usd"))
+            converted = poll_until(consumer, 100)
+        until(lambda: sum(o.committed for o in admin.group_offsets("to-dollars").values()) == 100, "all is committed")
+        assert sorted(float(value or b"") for value in converted) == [
+            float(b"%.2f" % (number * 1.08)) for number in range(100)
+        ]
+        output, _ = example.communicate(timeout=60)
+        assert example.returncode == 0
+        assert output.startswith("assigned: 0 1 2\n")
+        assert output.endswith("revoked: 0 1 2\n")

@@ -1,25 +1,22 @@
 """What is wrong, and since when it is well again: commands that look, against three real nodes; one is killed."""
 
-import os
-import pty
+import contextlib
 import re
-import select
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
-from support.server_processes import until, variables
+from support.programs import Program, lograft_program
+from support.server_processes import DEADLINE_SECONDS, LOGRAFT, until, variables
+from support.terminals import Terminal, terminal
 
 from lograft import Consumer, Producer
-
-DEADLINE_SECONDS = 60
 
 
 class Cluster:
@@ -28,36 +25,26 @@ class Cluster:
         self.port = port
         addresses = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
         self.environment = variables(LOGRAFT_BOOTSTRAP=addresses, TERM="xterm", COLUMNS="200", LINES="50")
-        self._started: list[subprocess.Popen[str]] = []
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "lograft", *arguments]
+        self._started = contextlib.ExitStack()
 
     def run(self, *arguments: str, data: str = "") -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            self.command(*arguments), input=data, capture_output=True, text=True, check=False,
+            [*LOGRAFT, *arguments], input=data, capture_output=True, text=True, check=False,
             timeout=DEADLINE_SECONDS, env=self.environment,
         )  # fmt: skip
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        self._started.append(
-            subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, text=True, env=self.environment)
-        )
-        return self._started[-1]
+    def start(self, *arguments: str) -> Program:
+        return self._started.enter_context(lograft_program(*arguments, env=self.environment))
 
-    def at_terminal(self, *arguments: str) -> "Terminal":
-        terminal = Terminal(self.command(*arguments), self.environment)
-        self._started.append(terminal.process)
-        return terminal
+    def at_terminal(self, *arguments: str) -> Terminal:
+        return self._started.enter_context(terminal(*arguments, environment=self.environment))
 
     def stop(self) -> None:
         """Whatever is left."""
-        for process in self._started:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-        self.run("dev", "down", "--data-dir", str(self.directory))
+        try:
+            self._started.close()
+        finally:
+            self.run("dev", "down", "--data-dir", str(self.directory))
 
     def done(self, *arguments: str, data: str = "") -> str:
         result = self.run(*arguments, data=data)
@@ -82,38 +69,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
     finally:
         made.stop()
-
-
-class Terminal:
-    """A command at a pseudo-terminal."""
-
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
-        self._end, inner = pty.openpty()
-        self.process = subprocess.Popen(
-            command, stdin=inner, stdout=inner, stderr=inner, text=True, env=environment, start_new_session=True
-        )
-        os.close(inner)
-        self.text = ""
-
-    def expect(self, pattern: str) -> None:
-        """Read on, until what was read has it."""
-        while not re.search(pattern, self.text):
-            ready, _, _ = select.select([self._end], [], [], DEADLINE_SECONDS)
-            assert ready, f"{pattern!r} is not in {self.text!r}"
-            self.text += os.read(self._end, 65536).decode()
-
-    def type(self, text: str) -> None:
-        self.text = ""
-        os.write(self._end, text.encode())
-
-    def ended(self) -> int:
-        try:
-            while True:
-                self.text += os.read(self._end, 65536).decode()
-        except OSError:  # nobody has the other end any more
-            return self.process.wait(DEADLINE_SECONDS)
-        finally:
-            os.close(self._end)
 
 
 TABBED = "{apiVersion: lograft/v1, kind: Topic, metadata: {name: tabbed}, spec: {partitions: 2}}"
@@ -190,12 +145,11 @@ def test_a_group_is_reset_exported_and_imported(cluster: Cluster, tmp_path: Path
     )
 
     member = cluster.start("consume", "read", "--group", "readers")
-    assert member.stdout is not None
-    member.stdout.readline()
+    member.line()
     assert "has 1 member" in cluster.refused(*reset, "earliest", "--yes")
     assert cluster.done("wait", "group/readers", "--for", "CaughtUp") == "group/readers condition met\n"
     assert "Verdict:      keeping up: all partitions are" in cluster.done("describe", "group", "readers")
-    member.send_signal(signal.SIGINT)
+    member.interrupt()
     member.communicate(timeout=DEADLINE_SECONDS)
     cluster.done("wait", "group/readers", "--for", "Empty")
 
@@ -225,11 +179,10 @@ def test_contexts_are_shown_again_when_their_file_has_changed(cluster: Cluster, 
     try:
         cluster.done("context", "set", "dev", "--bootstrap", "a:1")
         watching = cluster.start("get", "contexts", "-w", "-o", "name")
-        assert watching.stdout is not None
-        assert watching.stdout.readline() == "context/dev\n"
+        assert watching.line() == "context/dev\n"
         assert cluster.done("context", "set", "prod", "--bootstrap", "b:1", "-o", "name") == "context/prod\n"
-        assert watching.stdout.readline() == "context/prod\n"
-        watching.send_signal(signal.SIGINT)
+        assert watching.line() == "context/prod\n"
+        watching.interrupt()
         assert watching.wait(DEADLINE_SECONDS) == 130
     finally:
         del cluster.environment["LOGRAFT_CONFIG"]
@@ -273,16 +226,16 @@ def test_a_member_that_reads_less_than_comes_in_falls_behind(cluster: Cluster) -
 def test_a_person_is_asked_before_something_is_lost(cluster: Cluster) -> None:
     cluster.done("create", "topic", "dear", "--partitions", "2")
     cluster.done("produce", "dear", data="x\n")
-    terminal = cluster.at_terminal("delete", "topic", "dear")
-    terminal.expect(r"Delete topic dear \(2 partitions, \d+ B\), in the cluster at [\d.:,]+\? \[y/N\]: ")
-    terminal.type("\n")
-    assert terminal.ended() == 1
+    shown = cluster.at_terminal("delete", "topic", "dear")
+    shown.until(r"Delete topic dear \(2 partitions, \d+ B\), in the cluster at [\d.:,]+\? \[y/N\]: ")
+    shown.type("\n")
+    assert shown.finish() == 1
     assert cluster.done("get", "topic", "dear", "-o", "name") == "topic/dear\n"
-    terminal = cluster.at_terminal("delete", "topic", "dear")
-    terminal.expect(r"\[y/N\]: ")
-    terminal.type("y\n")
-    assert terminal.ended() == 0
-    assert "topic/dear deleted" in terminal.text
+    shown = cluster.at_terminal("delete", "topic", "dear")
+    shown.until(r"\[y/N\]: ")
+    shown.type("y\n")
+    assert shown.finish() == 0
+    assert b"topic/dear deleted" in shown.shown
     cluster.done("wait", "topic/dear", "--for", "Deleted")
     assert "there is no topic 'dear'" in cluster.refused("delete", "topic", "dear", "--yes")
 
@@ -290,17 +243,15 @@ def test_a_person_is_asked_before_something_is_lost(cluster: Cluster) -> None:
 def test_a_killed_broker_is_seen_and_so_is_its_return(cluster: Cluster) -> None:
     cluster.done("create", "topic", "watched", "--partitions", "3", "--config", "min.insync.replicas=3")
     cluster.done("wait", "topic/watched", "--for", "InSync")
-    terminal = cluster.at_terminal("get", "b", "-w")
+    shown = cluster.at_terminal("get", "b", "-w")
     piped = cluster.start("-w", "get", "brokers", "--no-headers")
-    assert piped.stdout is not None
-    assert [piped.stdout.readline().split()[2] for _ in range(3)] == ["active"] * 3
-    terminal.expect(r"3 +127\.0\.0\.1:\d+ +active")
-    assert terminal.text.count("ADDRESS") == 1
+    assert [piped.line().split()[2] for _ in range(3)] == ["active"] * 3
+    assert shown.until(r"3 +127\.0\.0\.1:\d+ +active").string.count("ADDRESS") == 1
 
     cluster.dev("kill", "3")
     assert cluster.done("wait", "broker/3", "--for", "Gone") == "broker/3 condition met\n"
-    terminal.expect(r"\x1b\[4F\x1b\[J[^\x1b]*\x1b\[\?7l[^\x07]*\x1b\[31mfenced")
-    while (line := piped.stdout.readline().split())[:1] != ["3"] or line[2] != "fenced":
+    shown.until(r"\x1b\[4F\x1b\[J[^\x1b]*\x1b\[\?7l[^\x07]*\x1b\[31mfenced")
+    while (line := piped.line().split())[:1] != ["3"] or line[2] != "fenced":
         assert line, "the watch has ended"
     assert cluster.done("get", "brokers", "--offline", "-o", "name") == "broker/3\n"
     assert cluster.done("get", "partitions", "--under-min-isr", "--no-headers").count("watched") == 3
@@ -318,8 +269,8 @@ def test_a_killed_broker_is_seen_and_so_is_its_return(cluster: Cluster) -> None:
     cluster.done("wait", "broker/3", "--for", "InSync")
     cluster.done("wait", "topic/watched", "--for", "InSync")
     assert cluster.done("get", "partitions", "--under-replicated", "--internal") == ""
-    for process in (piped, terminal.process):
-        process.send_signal(signal.SIGINT)
-    assert (piped.wait(DEADLINE_SECONDS), terminal.ended()) == (130, 130)
-    assert "Traceback" not in terminal.text
-    assert "Aborted" not in terminal.text
+    for process in (piped, shown.process):
+        process.interrupt()
+    assert (piped.wait(DEADLINE_SECONDS), shown.finish()) == (130, 130)
+    assert b"Traceback" not in shown.shown
+    assert b"Aborted" not in shown.shown

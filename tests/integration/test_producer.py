@@ -1,10 +1,8 @@
 """The producer against real nodes: what users do wrong, and what goes wrong for them."""
 
-import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 from support.free_ports import free_address
+from support.programs import Program
 
 from lograft import Admin, Consumer, Delivery, Producer, StoredRange, errors
 from lograft.testing import TestingCluster, cluster
@@ -215,25 +214,16 @@ def test_an_interrupt_ends_the_block_at_once_and_what_was_acknowledged_is_stored
     running: TestingCluster, paused: bool
 ) -> None:
     before = len(values_of(running, "interrupted")[0])
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, running.bootstrap],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watchdog = threading.Timer(120, process.kill)
-    watchdog.start()
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "sending\n"
+    with Program(sys.executable, "-c", INTERRUPTED, running.bootstrap, stderr=subprocess.PIPE) as process:
+        assert process.line() == "sending\n"
         if paused:
             running.pause(1)  # its buffer is full soon, and nobody answers
-        os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate()
-    finally:
-        watchdog.cancel()
-        if paused:
-            running.resume(1)
+        try:
+            process.interrupt()
+            out, err = process.communicate()
+        finally:
+            if paused:
+                running.resume(1)
     assert err.rstrip().endswith("KeyboardInterrupt"), err
     assert process.returncode in (1, 130, -signal.SIGINT)
     stored = values_of(running, "interrupted")[0][before:]

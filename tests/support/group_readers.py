@@ -1,6 +1,5 @@
 """Consumers of a group, each in a thread or a process of its own, and what they have read together."""
 
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -8,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, Unpack
 
+from support.programs import Program
 from support.server_processes import DEADLINE_SECONDS, until
 
 from lograft import Consumer, Producer, RebalanceListener, TopicPartition
@@ -155,9 +155,7 @@ with Consumer(sys.argv[1], group=sys.argv[2], auto_offset_reset="earliest", auto
 """
 
 
-def reading_process(bootstrap: str, topic: str) -> "subprocess.Popen[str]":
+def reading_process(bootstrap: str, topic: str) -> Program:
     """Reads something of the topic, in the group of that name, and says so; commits when it is told a line, and says
     what came of it; reads again."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _PROCESS, bootstrap, topic], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    return Program(sys.executable, "-c", _PROCESS, bootstrap, topic)

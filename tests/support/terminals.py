@@ -7,14 +7,14 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import sys
 import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-DEADLINE_SECONDS = 60.0
+from support.programs import Program
+from support.server_processes import DEADLINE_SECONDS, LOGRAFT
 
 # Makes the terminal that of its session, and becomes the command. Not between fork and exec: there Python is not safe
 # in a process with threads.
@@ -37,8 +37,8 @@ class Terminal:
         self._resize(size)
         self.modes = termios.tcgetattr(self._side)
         given: dict[str, Any] = {"stdin": other, "stdout": other, "stderr": other, **streams}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _AT_TERMINAL, str(other), sys.executable, "-m", "lograft", *arguments],
+        self.process = Program(
+            sys.executable, "-c", _AT_TERMINAL, str(other), *LOGRAFT, *arguments,
             env={**environment, "TERM": "xterm"}, start_new_session=True, pass_fds=[other], **given,
         )  # fmt: skip
         self._other: int | None = other
@@ -98,9 +98,6 @@ class Terminal:
         return (self.modes_left if self._other is None else termios.tcgetattr(self._side)) == self.modes
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
         self._end()
         os.close(self._side)
 
@@ -112,6 +109,7 @@ def terminal(
     """`lograft` with these arguments. Whatever becomes of it, it has ended afterwards."""
     opened = Terminal(arguments, environment, size, **streams)
     try:
-        yield opened
+        with opened.process:
+            yield opened
     finally:
         opened.close()

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import lmdb
 import pytest
+from support.programs import Program
 from support.raft_stores import CLUSTER, VOTERS, disk_runtime, entries, entry, open_store, snapshot
 
 from lograft.raft.core.entries import Command, HardState
@@ -98,12 +99,9 @@ def test_an_empty_disk_is_refused_where_a_certain_store_is_wanted(tmp_path: Path
 
 def test_a_store_held_by_a_living_process_is_refused_until_that_is_dead(tmp_path: Path) -> None:
     with saving_process(tmp_path) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+        process.line()
         refused = refusal(tmp_path)
         assert refused.cause == f"{tmp_path}/raft is in use by another process"
-        process.kill()
-        process.wait()
     run(tmp_path, load)
 
 
@@ -340,24 +338,20 @@ def test_a_failed_commit_ends_the_store_for_good(tmp_path: Path) -> None:
 # -- kill -9
 
 
-def saving_process(directory: Path) -> "subprocess.Popen[str]":
-    script = TESTS / "support" / "raft_store_process.py"
-    return subprocess.Popen(
-        [sys.executable, str(script), str(directory)], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
-    )
+def saving_process(directory: Path) -> Program:
+    return Program(sys.executable, str(TESTS / "support" / "raft_store_process.py"), str(directory), env=ENVIRONMENT)
 
 
 def confirmed_until_killed(directory: Path, confirmations: int) -> tuple[UUID, int]:
     """Let it save, kill it after so many confirmations: its directory id, and the last index it confirmed."""
     with saving_process(directory) as process:
-        assert process.stdout is not None
-        directory_id = UUID(process.stdout.readline().strip())
+        directory_id = UUID(process.line().strip())
         last = 0
         for _ in range(confirmations):
-            last = int(process.stdout.readline())
+            last = int(process.line())
         process.kill()
         # What it still said before it died counts, but for a line cut short.
-        for line in process.stdout.read().split("\n")[:-1]:
+        for line in process.communicate()[0].split("\n")[:-1]:
             last = int(line)
     return directory_id, last
 

@@ -4,13 +4,13 @@ import errno
 import os
 import random
 import resource
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.programs import Program
 
 from lograft.runtime.disk import os_files
 from lograft.runtime.disk.os_files import OsFiles, raise_descriptor_limit
@@ -137,15 +137,10 @@ def test_the_lock_of_a_living_process_holds_and_a_killed_ones_is_free(files: OsF
         "lock = OsFiles().lock(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
     )
     path = f"{tmp_path}/.lock"
-    with subprocess.Popen(
-        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+    with Program(sys.executable, "-c", script, path) as holder:
+        assert holder.line() == "held\n"
         with pytest.raises(FileLocked):
             files.lock(path)
-        holder.kill()
-        holder.wait(10)
     files.lock(path).release()
 
 
