@@ -1,15 +1,13 @@
 """Server processes of any system: started, watched through the kernel's eyes, and gone with us whatever happens."""
 
-import ctypes
 import os
-import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from time import monotonic, sleep
 
 from compare.failures import CannotRun
+from lograft.runtime.process.child_processes import wait_until
 from lograft.runtime.process.host import is_port_free
+from lograft.runtime.process.supervised_process import ProcessFailed, SupervisedProcess
 
 HOST = "127.0.0.1"
 
@@ -17,8 +15,7 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIRST_PORT = 17000
 _LOOK_SECONDS = 0.01
-_PARENT_DIED = 1  # PR_SET_PDEATHSIG
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_DIES_WITH_US = ["setpriv", "--pdeathsig", "KILL"]
 
 
 def free_ports(count: int) -> list[int]:
@@ -31,66 +28,48 @@ def free_ports(count: int) -> list[int]:
 
 
 def until(condition: Callable[[], bool], what: str, timeout_seconds: float = 60.0) -> None:
-    deadline = monotonic() + timeout_seconds
-    while not condition():
-        if monotonic() > deadline:
-            raise CannotRun(f"{what}: not within {timeout_seconds:.0f} s")
-        sleep(_LOOK_SECONDS)
+    if not wait_until(condition, timeout_seconds=timeout_seconds, every_seconds=_LOOK_SECONDS):
+        raise CannotRun(f"{what}: not within {timeout_seconds:.0f} s")
 
 
 class Servers:
     """Processes by name."""
 
     def __init__(self) -> None:
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._outputs: dict[str, Path] = {}
+        self._processes: dict[str, SupervisedProcess] = {}
 
     def start(self, name: str, command: Sequence[str], directory: Path, variables: Mapping[str, str]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._outputs[name] = directory / "output.txt"
-        with self._outputs[name].open("ab") as output:
-            self._processes[name] = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=directory,
-                env={**os.environ, **variables},
-                start_new_session=True,  # Ctrl+C is for us, who then stop it
-                preexec_fn=_die_with_parent,
-            )
+        self._processes[name] = SupervisedProcess(
+            [*_DIES_WITH_US, *command],
+            directory / "output.txt",
+            directory=directory,
+            variables={**os.environ, **variables},
+        )
+        self._processes[name].start()
 
     def kill(self, name: str) -> None:
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
+        self._processes.pop(name).kill()
 
     def check(self) -> None:
         """`CannotRun`, with its last words, if one has ended by itself."""
         for name, process in self._processes.items():
-            if process.poll() is not None:
-                raise CannotRun(f"{name} has ended with {process.returncode}: {self._last_words(name)}")
-
-    def _last_words(self, name: str) -> str:
-        said = self._outputs[name].read_text(errors="replace").strip().splitlines()[-3:]
-        return " / ".join(said) or "it said nothing"
+            if not process.is_running:
+                raise CannotRun(f"{name} has ended with {process.exit_code()}: {_last_words(process)}")
 
     def wait(self, timeout_seconds: float) -> None:
         """Until all have ended, and well."""
-        for process in self._processes.values():
-            try:
-                process.wait(timeout_seconds)
-            except subprocess.TimeoutExpired:
-                raise CannotRun(f"{process.args!r} takes more than {timeout_seconds:.0f} s") from None
         for name, process in self._processes.items():
-            if process.returncode:
-                raise CannotRun(f"{name} has failed: {self._last_words(name)}")
+            try:
+                code = process.exit_code(timeout_seconds=timeout_seconds)
+            except ProcessFailed as error:
+                raise CannotRun(str(error)) from None
+            if code:
+                raise CannotRun(f"{name} has failed: {_last_words(process)}")
 
     def stop(self) -> None:
         for process in self._processes.values():
             process.kill()
-        for process in self._processes.values():
-            process.wait()
         self._processes.clear()
 
     def resident_bytes(self) -> int:
@@ -106,9 +85,9 @@ class Servers:
         return ticks / _CLOCK_TICKS
 
     @staticmethod
-    def _read(process: "subprocess.Popen[bytes]", name: str) -> str:
-        return Path(f"/proc/{process.pid}/{name}").read_text()
+    def _read(process: SupervisedProcess, name: str) -> str:
+        return Path(f"/proc/{process.process_id}/{name}").read_text()
 
 
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PARENT_DIED, signal.SIGKILL)
+def _last_words(process: SupervisedProcess) -> str:
+    return " / ".join(process.output.strip().splitlines()[-3:]) or "it said nothing"

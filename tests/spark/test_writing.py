@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from support.spark_topics import QUICK_JAVA, SparkTopics
 
 from lograft import Consumer, TopicPartition, testing
 from lograft.runtime.process.child_processes import wait_until
+from lograft.runtime.process.supervised_process import SupervisedProcess
 
 
 def save(topics: SparkTopics, frame: DataFrame, mode: str = "append", **options: object) -> None:
@@ -233,20 +232,18 @@ def test_a_stream_is_written_once_though_its_driver_is_killed(topics: SparkTopic
         until(lambda: written() >= 250, "it writes", 400)
     assert written() < 1000, "it is killed in the middle"
     with driver(topics.bootstrap, tmp_path) as process:
-        assert process.wait(400) == 0
+        assert process.exit_code(timeout_seconds=400) == 0, process.tail()
     assert values(topics, "buckets") == expected(1000)
 
 
 @contextlib.contextmanager
-def driver(bootstrap: str, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def driver(bootstrap: str, directory: Path) -> Iterator[SupervisedProcess]:
     """Killed at the end, with all that it started."""
     command = [sys.executable, "-c", DRIVER, bootstrap, str(directory / "checkpoint")]
     environment = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA}
-    with subprocess.Popen(command, env=environment, cwd=directory, start_new_session=True) as process:
-        try:
-            yield process
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+    with SupervisedProcess(command, directory / "output", directory=directory, variables=environment) as process:
+        process.start()
+        yield process
 
 
 # -- refusals
