@@ -1,36 +1,24 @@
-"""One Raft node as a process of its own: a list of commands, replicated. Driven by JSON over a stream of its server.
+"""One Raft node as a process of its own: a list of commands, replicated. Driven by JSON over a stream of its server."""
 
-SIGTERM is an orderly stop. Exit code 2: the store was refused.
-"""
-
-import argparse
 import asyncio
 import json
-import os
-import signal
-import sys
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 from uuid import UUID
 
+from support.node_program import Surroundings, die, run_node
+
 from lograft.raft.bootstrap.bootstrapper import Bootstrapper
 from lograft.raft.core.configuration import AddLearner, Member, PromoteLearner, RemoveMember
 from lograft.raft.driver.raft_node import RaftNode
 from lograft.raft.errors import NotLeader, RaftError
-from lograft.raft.store.errors import StoreRefused
-from lograft.raft.store.lmdb_store import LmdbStore, open_lmdb_store
+from lograft.raft.store.lmdb_store import LmdbStore
 from lograft.raft.transport.raft_transport import RaftTransport
 from lograft.runtime.network import Stream
-from lograft.runtime.observability.logging import configure_logging
-from lograft.runtime.process.allocator import keep_freed_memory
-from lograft.runtime.production.node_runtime import close_production_runtime, production_runtime
-from lograft.runtime.world import Runtime
 
 CONTROL_METHOD = "/lograft.test.RaftProcess/Control"
 ECHO_METHOD = "/lograft.test.RaftProcess/Echo"
-EXIT_REFUSED = 2
-EXIT_PANIC = 3
 CHANGES = {"add": AddLearner, "promote": PromoteLearner, "remove": RemoveMember}
 
 
@@ -137,32 +125,19 @@ async def echo(stream: Stream) -> None:
         await stream.send(message)
 
 
-def asked_to_stop() -> asyncio.Event:
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
-    return asked
-
-
-def die(error: BaseException) -> None:
-    print(f"panic: {error!r}", file=sys.stderr, flush=True)
-    os._exit(EXIT_PANIC)
-
-
-async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
-    stopping = asked_to_stop()
-    controllers = {int(node): address for node, _, address in (part.partition("@") for part in options.controllers)}
-    store = await open_lmdb_store(runtime, options.directory, options.cluster, options.node)
-    bootstrapping = Bootstrapper(runtime, store, await store.load(), controllers)
+async def take_part(here: Surroundings) -> None:
+    runtime, store = here.runtime, here.store
+    bootstrapping = Bootstrapper(runtime, store, await store.load(), here.controllers)
     transport = RaftTransport(runtime, store.identity, store=store)
     control = Control(store, bootstrapping)
     handlers = {
         **bootstrapping.handlers(), **transport.handlers(), CONTROL_METHOD: control.serve, ECHO_METHOD: echo,
     }  # fmt: skip
-    server = await runtime.network.serve(controllers[options.node], handlers, die)
+    server = await runtime.network.serve(here.address, handlers, die)
     async with asyncio.TaskGroup() as group:
         group.create_task(transport.run())
-        transport.set_addresses(controllers)
-        ending = group.create_task(stopping.wait())
+        transport.set_addresses(here.controllers)
+        ending = group.create_task(here.stopping.wait())
         starting = group.create_task(bootstrapping.run())
         await asyncio.wait([ending, starting], return_when=asyncio.FIRST_COMPLETED)
         if ending.done():
@@ -179,25 +154,5 @@ async def take_part(runtime: Runtime, options: argparse.Namespace) -> None:
     await store.close()
 
 
-async def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cluster", required=True)
-    parser.add_argument("--node", type=int, required=True)
-    parser.add_argument("--directory", required=True)
-    parser.add_argument("controllers", nargs="+", help="1@host:port ...")
-    options = parser.parse_args()
-    configure_logging()
-    keep_freed_memory()
-    runtime = production_runtime(die)
-    try:
-        await take_part(runtime, options)
-    except StoreRefused as error:
-        print(f"refused: {error}", file=sys.stderr, flush=True)
-        return EXIT_REFUSED
-    finally:
-        await close_production_runtime(runtime)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    run_node(take_part)

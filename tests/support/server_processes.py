@@ -20,6 +20,7 @@ from lograft.runtime.process.supervised_process import SupervisedProcess
 
 DEADLINE_SECONDS = 60.0
 LOGRAFT = [sys.executable, "-m", "lograft"]
+_TESTS = str(Path(__file__).resolve().parents[1])
 
 # Many processes are started here, and compiling the program anew for each takes longest.
 _compiled = Path(tempfile.gettempdir()) / f"lograft-tests-{os.getuid()}-compiled"
@@ -51,13 +52,14 @@ def until(condition: Callable[[], bool], what: str, timeout_seconds: float = DEA
 class NodeProcess(SupervisedProcess):
     """One node. Its output and `data_directory` are in `directory`/node-N."""
 
-    def __init__(self, directory: Path, node_id: int, address: str) -> None:
+    def __init__(self, directory: Path, node_id: int, address: str, **more: str) -> None:
+        """`more`: variables of its environment."""
         self.node_id = node_id
         self.address = address
         self.directory = directory / f"node-{node_id}"
         self.directory.mkdir(exist_ok=True)
         self.data_directory = self.directory / "data"
-        super().__init__([], self.directory / "output", variables=variables())
+        super().__init__([], self.directory / "output", variables=variables(**more))
 
 
 class QuorumProcess(NodeProcess):
@@ -66,7 +68,7 @@ class QuorumProcess(NodeProcess):
     def __init__(
         self, program: Path, directory: Path, node_id: int, cluster_id: str, controllers: Mapping[int, str]
     ) -> None:
-        super().__init__(directory, node_id, controllers[node_id])
+        super().__init__(directory, node_id, controllers[node_id], PYTHONPATH=_TESTS)
         self.command = [
             sys.executable, str(program), "--cluster", cluster_id, "--node", str(node_id),
             "--directory", str(self.data_directory), *(f"{node}@{address}" for node, address in controllers.items()),
