@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from support.programs import Program
 from support.spark_topics import QUICK_JAVA, SparkTopics
 
 PROGRAM = """
@@ -25,22 +26,20 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "word_count.py"
 Done = subprocess.CompletedProcess[str]
 
 
-def start(directory: Path, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+def start(directory: Path, *arguments: str, **environment: str) -> Program:
     """From another working directory, with nothing but what is installed."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))
     }
-    return subprocess.Popen(
-        [sys.executable, *arguments], cwd=directory, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    return Program(
+        sys.executable, *arguments, cwd=directory, stderr=subprocess.PIPE,
         env={**inherited, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": QUICK_JAVA, **environment},
     )  # fmt: skip
 
 
-def finish(process: "subprocess.Popen[str]") -> Done:
-    try:
+def finish(process: Program) -> Done:
+    with process:
         output, errors = process.communicate(timeout=120)
-    finally:
-        process.kill()
     return Done(process.args, process.returncode, output, errors)
 
 
@@ -55,11 +54,11 @@ def programs(topics: SparkTopics, tmp_path_factory: pytest.TempPathFactory) -> d
     site = sysconfig.get_path("purelib")
     other.write_text(f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n')
     other.chmod(0o755)
-    started = {
-        "example": start(directory, str(EXAMPLE), "--bootstrap", topics.bootstrap, "--topic", "found"),
-        "other": start(directory, "-c", PROGRAM, topics.bootstrap, PYSPARK_PYTHON=str(other)),
-    }
-    return {name: finish(process) for name, process in started.items()}
+    with (
+        start(directory, str(EXAMPLE), "--bootstrap", topics.bootstrap, "--topic", "found") as example,
+        start(directory, "-c", PROGRAM, topics.bootstrap, PYSPARK_PYTHON=str(other)) as without,
+    ):
+        return {"example": finish(example), "other": finish(without)}
 
 
 def test_the_format_is_found_from_anywhere(programs: dict[str, Done]) -> None:
