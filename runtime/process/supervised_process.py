@@ -38,14 +38,14 @@ class SupervisedProcess:
         self.command = command
         self.output_path = output_path
         self._working_directory = directory
-        self._variables = variables
+        self.variables = variables
         self._process: subprocess.Popen[bytes] | None = None
         self._identity: ProcessIdentity | None = None
 
     def start(self) -> None:
         assert not self.is_running
         self._process = open_process(
-            self.command, output_path=self.output_path, directory=self._working_directory, variables=self._variables
+            self.command, output_path=self.output_path, directory=self._working_directory, variables=self.variables
         )
         self._identity = identify(self._process.pid)
 

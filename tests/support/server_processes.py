@@ -77,8 +77,9 @@ class QuorumProcess(NodeProcess):
     def start_second(self) -> "subprocess.CompletedProcess[str]":
         """Run the same program once more, beside the first, to its end."""
         return subprocess.run(
-            self.command, capture_output=True, text=True, check=False, timeout=30, stdin=subprocess.DEVNULL
-        )
+            self.command, capture_output=True, text=True, check=False, timeout=30, stdin=subprocess.DEVNULL,
+            env=self.variables,
+        )  # fmt: skip
 
     def wipe(self) -> None:
         assert not self.is_running
