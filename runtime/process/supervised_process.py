@@ -115,7 +115,10 @@ class SupervisedProcess:
 
     def send_all(self, number: signal.Signals) -> bool:
         """Send a signal to the program and every process that it started. Return False if the program does not run."""
-        return self.is_running and self._send_group(number)
+        is_running = self.is_running
+        if is_running:
+            self._send_group(number)
+        return is_running
 
     def pause(self) -> bool:
         return self.send_all(signal.SIGSTOP)
@@ -142,16 +145,14 @@ class SupervisedProcess:
         return self._process.returncode
 
     def kill(self) -> None:
-        """Kill the program and every process that it started, and reap it."""
-        if self._process is not None:
+        """Kill the program and every process that it started. Return once all are gone, and the program is reaped."""
+        process, identity = self._process, self._identity
+        if process is not None and identity is not None and process.returncode is None:
             self._send_group(signal.SIGKILL)
-            self._process.wait()
+            process.wait()
+            wait_until(lambda: not identity.session(), timeout_seconds=_TIMEOUT_SECONDS)
 
-    def _send_group(self, number: signal.Signals) -> bool:
-        assert self._process is not None
+    def _send_group(self, number: signal.Signals) -> None:
         # Until the program is reaped, the kernel gives its id to no other process or group.
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-                return True
-        return False
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process_id, number)

@@ -6,18 +6,17 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.free_ports import PORTS_OF_DEV, free_port
+from support.programs import lograft_program
 from support.server_processes import DEADLINE_SECONDS, lograft, until, variables
 
 from lograft.cli.common.contexts import Contexts, read_contexts
 from lograft.clients.local.local_cluster import find_cluster
-from lograft.runtime.process.child_processes import wait_until
 
 
 class Dev:
@@ -142,21 +141,16 @@ def test_a_cluster_grows_while_it_runs(dev: Dev) -> None:
 
 def test_ctrl_c_stops_all_that_was_started_in_front(dev: Dev) -> None:
     arguments = ["dev", "up", "--nodes", "2", "--port", str(dev.port), "--data-dir", str(dev.directory)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "lograft", *arguments], env=variables(LOGRAFT_CONFIG=str(dev.contexts)), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("Ctrl+C"):
-                break
+    environment = variables(LOGRAFT_CONFIG=str(dev.contexts))
+    with lograft_program(*arguments, env=environment, stderr=subprocess.STDOUT) as process:
+        assert any(line.startswith("Ctrl+C") for line in iter(process.line, ""))
         assert dev.states() == ["ready"] * 2
         dev.done("kill", "2")
-        assert process.stdout.readline() == "node 2 is down\n"
+        assert process.line() == "node 2 is down\n"
         dev.done("restart", "2")
-        assert process.stdout.readline() == "node 2 is up again\n"
-        process.send_signal(signal.SIGINT)
-        rest = process.stdout.read()
+        assert process.line() == "node 2 is up again\n"
+        process.interrupt()
+        rest = process.rest()
         assert process.wait(DEADLINE_SECONDS) == 0
     assert rest.endswith("The cluster is down.\n")
     assert read_contexts(dev.contexts.read_text()) == Contexts()
@@ -165,12 +159,8 @@ def test_ctrl_c_stops_all_that_was_started_in_front(dev: Dev) -> None:
 
 def test_the_one_in_front_ends_when_the_cluster_is_taken_down_elsewhere(dev: Dev) -> None:
     arguments = ["dev", "up", "--nodes", "1", "--port", str(dev.port), "--data-dir", str(dev.directory)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "lograft", *arguments], env=variables(), text=True, stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("The cluster is ready: 1 node,")
+    with lograft_program(*arguments, stderr=subprocess.PIPE) as process:
+        assert process.line().startswith("The cluster is ready: 1 node,")
         dev.done("down")
         assert process.wait(DEADLINE_SECONDS) == 0
 
@@ -233,19 +223,12 @@ def test_logs_can_be_followed(dev: Dev) -> None:
     assert "node 1 has logged nothing yet" in dev.refused("logs", "1")
     output = dev.directory / "node-1" / "output.txt"
     output.write_text("one\n")
-    with subprocess.Popen(
-        [sys.executable, "-m", "lograft", "dev", "logs", "1", "-f", "--data-dir", str(dev.directory)],
-        env=variables(), text=True, stdout=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "one\n"
-            with output.open("a") as file:
-                file.write("tw")
-                file.flush()
-                file.write("o\n")
-            assert process.stdout.readline() == "two\n"
-            process.send_signal(signal.SIGINT)
-            assert wait_until(lambda: process.poll() is not None, timeout_seconds=DEADLINE_SECONDS)
-        finally:
-            process.kill()
+    with lograft_program("dev", "logs", "1", "-f", "--data-dir", str(dev.directory)) as process:
+        assert process.line() == "one\n"
+        with output.open("a") as file:
+            file.write("tw")
+            file.flush()
+            file.write("o\n")
+        assert process.line() == "two\n"
+        process.interrupt()
+        process.wait(DEADLINE_SECONDS)

@@ -26,6 +26,11 @@ class Program(subprocess.Popen[str]):
         assert self.stdout is not None
         return self.stdout.readline()
 
+    def rest(self) -> str:
+        """The rest of its output, up to its end; `communicate` would miss what a line was read ahead of."""
+        assert self.stdout is not None
+        return self.stdout.read()
+
     def tell(self, text: str) -> None:
         assert self.stdin is not None
         self.stdin.write(text)

@@ -351,7 +351,7 @@ def confirmed_until_killed(directory: Path, confirmations: int) -> tuple[UUID, i
             last = int(process.line())
         process.kill()
         # What it still said before it died counts, but for a line cut short.
-        for line in process.communicate()[0].split("\n")[:-1]:
+        for line in process.rest().split("\n")[:-1]:
             last = int(line)
     return directory_id, last
 
