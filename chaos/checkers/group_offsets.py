@@ -130,8 +130,8 @@ def never_delivered(index: HistoryIndex) -> Iterator[Anomaly]:
     """Yield each record that a group has passed although none of its members received it.
 
     A group passes a record when a member reads or commits beyond it, or when the group is declared drained. The group's
-    range begins where its members began, by default at offset 0; records that a reset skips are no loss. Partitions
-    that had an unclean election are not judged.
+    range begins at offset 0 if it is drained, else where its members began; records that a reset skips are no loss.
+    Partitions that had an unclean election are not judged.
     """
     told = _told_offsets(index)
     for group, partition in _read_by_groups(index):
@@ -170,7 +170,7 @@ def _progress(
     if not ends:
         return None
     end, source = max(ends, key=lambda one: one[0])
-    start = min((piece.start for piece in pieces if piece.start is not None), default=0)
+    start = min((piece.start for piece in pieces if piece.start is not None and not drained), default=0)
     resets = [one for reset in _resets(index, group, partition) for one in reset.offsets if one.partition == partition]
     return _Progress(max([start, *(one.offset for one in resets)]), end, source)
 

@@ -27,6 +27,25 @@ def duplicates(index: HistoryIndex) -> Iterator[Anomaly]:
                 sources = [only(sight.source, offset) for offset, sight in by_offset.items()]
                 summary = f"{value} is in {partition} at {where}"
                 yield anomaly(AnomalyName.DUPLICATE, summary, *sent, *_distinct(sources))
+        yield from _moved(index, partition)
+
+
+def _moved(index: HistoryIndex, partition: TopicPartition) -> Iterator[Anomaly]:
+    """Yield each record that need not remain, but is at another offset, stored by the leader that acknowledged it or a
+    later one. An earlier leader may have stored an attempt that was not acknowledged."""
+    unkept = {
+        one.send.value: one
+        for one in index.acknowledged_in.get(partition, ())
+        if not (one.is_promise and index.generations.is_last(partition, one.generation))
+    }
+    for replica in index.replicas.get(partition, ()) if unkept else ():
+        for stored in replica.records:
+            one = unkept.get(index.value_of(stored))
+            if one is None or one.offset == stored.offset:
+                continue
+            if one.leader_epoch is not None and one.leader_epoch <= stored.leader_epoch:
+                summary = f"{one.send.value} is in {partition} at {stored.offset}, and was acknowledged at {one.offset}"
+                yield anomaly(AnomalyName.DUPLICATE, summary, one.send, only(replica, stored.offset))
 
 
 def inconsistent_offsets(index: HistoryIndex) -> Iterator[Anomaly]:

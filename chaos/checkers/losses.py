@@ -8,26 +8,24 @@ from collections.abc import Iterator
 
 from lograft.chaos.checkers.anomalies import Anomaly, AnomalyName, anomaly
 from lograft.chaos.history.entries import Entry
-from lograft.chaos.history.history_index import Acknowledgement, HistoryIndex, only
+from lograft.chaos.history.history_index import HistoryIndex, Sight, only
 from lograft.clients.types import TopicPartition
 
 
 def lost_writes(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Yield each record that was acknowledged with `acks=all` and is in no final log.
+    """Yield each record that was promised to remain and is in no final log, each deletion that is gone although what
+    it deleted is not, and each partition whose records are gone from the start.
 
-    A record that only some replicas have counts as replica divergence. A deletion may be missing, unless the record
-    that it deleted is still there.
+    A record that only some replicas have counts as replica divergence.
     """
     for promise in index.promises:
-        value, where = promise.send.value, f"{promise.partition}@{promise.offset}"
-        if promise.partition not in index.replicas or value in index.stored[promise.partition]:
-            continue
-        if not index.may_lack(promise.partition, value, promise.offset):
-            summary = f"{value} was acknowledged at {where}, and is gone"
+        if index.is_gone(promise.partition, promise.send.value, promise.offset):
+            summary = f"{promise.send.value} was acknowledged at {promise.partition}@{promise.offset}, and is gone"
             yield _lost(index, summary, promise.send, promise.partition, promise.offset)
-        for replica in _undone(index, promise):
-            summary = f"{value}, which deletes its key, is gone from {where}, but not what it deleted"
-            yield anomaly(AnomalyName.LOST_WRITE, summary, promise.send, replica)
+    for partition in index.replicas:
+        yield from _cut_off(index, partition)
+        if index.is_compacted(partition):
+            yield from _undone(index, partition)
     for send, partition in index.acknowledged_somewhere:
         may_be_gone = index.is_limited(partition) or index.is_compacted(partition)
         if partition in index.replicas and send.value not in index.stored[partition] and not may_be_gone:
@@ -39,14 +37,37 @@ def _lost(index: HistoryIndex, summary: str, send: Entry, partition: TopicPartit
     return anomaly(AnomalyName.LOST_WRITE, summary, send, *replicas)
 
 
-def _undone(index: HistoryIndex, promise: Acknowledgement) -> Iterator[Entry]:
-    """Yield replicas in which the latest record of a key is older than a missing deletion of that key."""
-    is_deletion = promise.send.deletes and index.is_compacted(promise.partition)
-    for replica in index.replicas[promise.partition] if is_deletion else ():
-        sends = [(stored.offset, index.send_of.get(index.value_of(stored))) for stored in replica.records]
-        of_key = [offset for offset, send in sends if send is not None and send.key == promise.send.key]
-        if of_key and max(of_key) < promise.offset:
-            yield only(replica, max(of_key))
+def _cut_off(index: HistoryIndex, partition: TopicPartition) -> Iterator[Anomaly]:
+    """Yield a partition whose logs all start above 0. Retention may do that, or the unclean election of a damaged last
+    copy."""
+    had_elections = index.generations.last(partition) > 0 or index.generations.is_doubtful(partition)
+    if not had_elections and not index.is_limited(partition):
+        first = min(index.replicas[partition], key=lambda one: one.start_offset)
+        if first.start_offset > 0:
+            summary = f"{partition} starts at {first.start_offset}, although none of its records may be deleted"
+            yield anomaly(AnomalyName.LOST_WRITE, summary, only(first))
+
+
+def _undone(index: HistoryIndex, partition: TopicPartition) -> Iterator[Anomaly]:
+    """Yield deletions missing from a replica whose latest record of the key is older."""
+    deletions: dict[str, Sight] = {}
+    for sight in index.sights(partition):
+        send = index.send_of.get(sight.value)
+        if send is not None and send.deletes and index.generations.is_last(partition, sight.generation):
+            deletions.setdefault(sight.value, sight)
+    for replica in index.replicas[partition]:
+        latest: dict[str | None, int] = {}
+        for stored in replica.records:
+            send = index.send_of.get(index.value_of(stored))
+            if send is not None:
+                latest[send.key] = stored.offset
+        for value, sight in deletions.items():
+            send = index.send_of[value]
+            found = latest.get(send.key, sight.offset)
+            if found < sight.offset:
+                where = f"{partition}@{sight.offset} on broker {replica.broker}"
+                summary = f"{value}, which deletes its key, is gone from {where}, but not what it deleted"
+                yield anomaly(AnomalyName.LOST_WRITE, summary, send, sight.source, only(replica, found))
 
 
 def taken_back(index: HistoryIndex) -> Iterator[Anomaly]:
@@ -57,8 +78,7 @@ def taken_back(index: HistoryIndex) -> Iterator[Anomaly]:
             if not index.generations.is_last(partition, piece.generation):
                 continue
             for offset, value in zip(piece.part.offsets, piece.part.values, strict=True):
-                is_there = value in index.stored[partition] or index.may_lack(partition, value, offset)
-                if not is_there and value not in reported:
+                if value not in reported and index.is_gone(partition, value, offset):
                     reported[value] = None
                     replicas = [only(replica, offset) for replica in index.replicas[partition]]
                     summary = f"{piece.poll.consumer} was given {value} at {partition}@{offset}, and it is gone"

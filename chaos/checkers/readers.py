@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from lograft.chaos.checkers.anomalies import Anomaly, AnomalyName, anomaly
-from lograft.chaos.history.history_index import Acknowledgement, HistoryIndex, Piece
+from lograft.chaos.checkers.replicas import latest_of_keys
+from lograft.chaos.history.entries import Send
+from lograft.chaos.history.history_index import HistoryIndex, Piece, only
 from lograft.clients.types import TopicPartition
 
 
@@ -40,19 +42,46 @@ def _crosses(index: HistoryIndex, piece: Piece) -> bool:
 
 
 def skipping_polls(index: HistoryIndex) -> Iterator[Anomaly]:
-    """Yield each range of offsets that a consumer skipped although it must have held records."""
+    """Yield each range of offsets that a consumer skipped although it must have held records, and each record that an
+    unclean election replaced behind a consumer's back: the consumer must return to where the logs diverge."""
     for partition in index.partitions:
-        promises = _Promises(index, partition)
+        needed = _Needed(index, partition)
         for piece in index.pieces.get(partition, ()):
             for start, end in _gaps(piece):
                 is_last = index.generations.is_last(partition, piece.generation)
-                missed = promises.missed(start, end) if is_last else None
-                if missed is None and (index.is_compacted(partition) or end <= index.start_moved_to(partition)):
+                missed = needed.missed(piece, start, end) if is_last else None
+                moved_to = _by_then(piece, index.start_moved_to(partition))
+                if missed is None and (index.is_compacted(partition) or end <= moved_to):
                     continue
                 summary = f"{piece.poll.consumer} passed over {partition}@{start} to @{end - 1}"
-                sends = [] if missed is None else [missed.send]
+                sends = [] if missed is None else [missed]
                 polls = [piece.poll] if piece.previous is None else [piece.previous.poll, piece.poll]
                 yield anomaly(AnomalyName.SKIPPING_POLL, summary, *sends, *polls)
+        if index.generations.last(partition) > 0:
+            yield from _replaced(index, partition)
+
+
+def _by_then(piece: Piece, in_the_end: int) -> int:
+    """Return the part of a log start's final position that it had reached by the time of the piece."""
+    return in_the_end if piece.part.log_start is None else min(piece.part.log_start, in_the_end)
+
+
+def _replaced(index: HistoryIndex, partition: TopicPartition) -> Iterator[Anomaly]:
+    there = {(sight.generation, sight.offset): sight for sight in index.sights(partition)}
+    for piece in index.pieces.get(partition, ()):
+        before = piece.previous
+        while before is not None and not before.part.offsets:
+            before = before.previous
+        if before is None or not piece.part.offsets or piece.generation in (None, before.generation):
+            continue
+        offset, value = before.part.offsets[-1], before.part.values[-1]
+        sight = there.get((piece.generation, offset))
+        if before.generation is None or sight is None or sight.value == value or piece.part.offsets[0] <= offset:
+            continue
+        if not index.may_lack(partition, sight.value, offset, _by_then(piece, index.deleted_to(partition))):
+            where = f"{value} at {partition}@{offset}, where there is {sight.value} now"
+            summary = f"{piece.poll.consumer} went on after {where}"
+            yield anomaly(AnomalyName.SKIPPING_POLL, summary, before.poll, piece.poll, only(sight.source, offset))
 
 
 def _gaps(piece: Piece) -> Iterator[tuple[int, int]]:
@@ -66,23 +95,28 @@ def _gaps(piece: Piece) -> Iterator[tuple[int, int]]:
         yield at, piece.part.after
 
 
-class _Promises:
-    """The acknowledged records of one partition that every reader must find."""
+class _Needed:
+    """The records of one partition that every reader must find: those promised to remain, and the latest of each key.
+    Without compaction, every record is needed."""
 
     def __init__(self, index: HistoryIndex, partition: TopicPartition) -> None:
-        found = [
-            promise
+        found = {
+            promise.offset: promise.send
             for promise in index.promises_in.get(partition, ())
-            if not index.may_lack(partition, promise.send.value, promise.offset)
-        ]
-        self._promises = sorted(found, key=lambda one: one.offset)
-        self._offsets = [one.offset for one in self._promises]
+            if not index.may_lack(partition, promise.send.value, promise.offset, 0)
+        }
+        for replica in index.replicas.get(partition, ()) if index.is_compacted(partition) else ():
+            latest = latest_of_keys(index, replica, replica.start_offset).values()
+            found |= {stored.offset: index.send_of[index.value_of(stored)] for stored in latest}
+        self._deleted_to = index.deleted_to(partition)
+        self._sends = dict(sorted(found.items()))
+        self._offsets = list(self._sends)
 
-    def missed(self, start: int, end: int) -> Acknowledgement | None:
-        """Return the first such record in [start, end), if any."""
-        place = bisect_right(self._offsets, start - 1)
+    def missed(self, piece: Piece, start: int, end: int) -> Send | None:
+        """Return the first such record in [start, end) that retention had not deleted, if any."""
+        place = bisect_right(self._offsets, max(start, _by_then(piece, self._deleted_to)) - 1)
         is_there = place < len(self._offsets) and self._offsets[place] < end
-        return self._promises[place] if is_there else None
+        return self._sends[self._offsets[place]] if is_there else None
 
 
 def acknowledged_unseen(index: HistoryIndex) -> Iterator[Anomaly]:

@@ -58,7 +58,7 @@ def _different_records(first: FinalReplica, other: FinalReplica, start: int, is_
 
 
 def _different_keys(index: HistoryIndex, first: FinalReplica, other: FinalReplica, start: int) -> Iterator[Anomaly]:
-    ours, theirs = _latest(index, first, start), _latest(index, other, start)
+    ours, theirs = latest_of_keys(index, first, start), latest_of_keys(index, other, start)
     for key in sorted({*ours, *theirs}):
         our, their = ours.get(key), theirs.get(key)
         if our != their:
@@ -70,7 +70,7 @@ def _from(replica: FinalReplica, start: int) -> dict[int, StoredRecord]:
     return {stored.offset: stored for stored in replica.records if stored.offset >= start}
 
 
-def _latest(index: HistoryIndex, replica: FinalReplica, start: int) -> dict[str, StoredRecord]:
+def latest_of_keys(index: HistoryIndex, replica: FinalReplica, start: int) -> dict[str, StoredRecord]:
     """Return the latest record of each key that a reader from `start` sees; deleted keys are absent."""
     values: dict[str, StoredRecord] = {}
     for stored in _from(replica, start).values():

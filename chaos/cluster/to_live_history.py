@@ -137,7 +137,7 @@ def _final(
             ]
             yield live.FinalReplica(
                 now, partition_name(key), broker, log.start_offset, log.end_offset, tuple(stored),
-                is_compacted=key[0] in history.compacted_topics,
+                is_compacted=key[0] in history.compacted_topics, leader_epoch=final.leader_epoch,
             )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class PolledPartition:
     """A poll's records of one partition, possibly none. `before`, `after`: the consumer's position, None if unknown.
     `is_fresh`: the partition was assigned to the consumer, or the consumer sought in it, since its last poll, so these
     offsets need not continue the previous ones. A consumer polls as soon as it is created, so it holds no earlier
-    records."""
+    records. `log_start`: the highest log start of any replica by then, None if unknown."""
 
     partition: TopicPartition
     offsets: tuple[int, ...]
@@ -87,6 +87,7 @@ class PolledPartition:
     after: int | None = None
     is_fresh: bool = False
     leader_epoch: int | None = None
+    log_start: int | None = None
 
     def __post_init__(self) -> None:
         assert len(self.offsets) == len(self.values)
@@ -338,7 +339,8 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class FinalReplica:
-    """A broker's log of a partition, after all faults are healed and all writes have ended."""
+    """A broker's log of a partition, after all faults are healed and all writes have ended. `leader_epoch`: of the
+    partition at that time, if known."""
 
     at: Moment
     partition: TopicPartition
@@ -348,6 +350,7 @@ class FinalReplica:
     records: tuple[StoredRecord, ...]
     is_in_sync: bool = True
     is_compacted: bool = False
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

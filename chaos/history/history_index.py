@@ -33,12 +33,15 @@ from lograft.clients.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """An acknowledged record and its offset. Only `acks=all` promises that it remains."""
+    """An acknowledged record and its offset. `is_promise`: it must remain until the generation ends, because all
+    in-sync replicas have it, or because the leader that has it leads to the end."""
 
     send: Send
     partition: TopicPartition
     offset: int
     generation: int | None
+    leader_epoch: int | None
+    is_promise: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,12 @@ class HistoryIndex:
                 raise ValueError(f"two sends have the value {send.value!r}: nothing can be told of either")
         self._value_of_digest = {digest_of(send.value): send.value for send in self.sends}
         self.replicas: dict[TopicPartition, list[FinalReplica]] = {}
+        self._last_epochs: dict[TopicPartition, int] = {}
         for replica in history.of(FinalReplica):
             if replica.is_in_sync:
                 self.replicas.setdefault(replica.partition, []).append(replica)
+            if replica.leader_epoch is not None:
+                self._last_epochs[replica.partition] = replica.leader_epoch
         declared = history.of(TopicDeclared)
         self._compacted = {one.topic: None for one in declared if one.is_compacted}
         self._compacted |= {one.partition.topic: None for one in history.of(FinalReplica) if one.is_compacted}
@@ -113,6 +119,13 @@ class HistoryIndex:
         found = max((replica.start_offset for replica in self.replicas.get(partition, ())), default=maxsize)
         return max(found, self._starts.get(partition, 0))
 
+    def is_gone(self, partition: TopicPartition, value: str, offset: int) -> bool:
+        """Return whether a record that was there is in no final log, although one of them must have it."""
+        if partition not in self.replicas or value in self.stored[partition]:
+            return False
+        lowest_start = min(replica.start_offset for replica in self.replicas[partition])
+        return not self.may_lack(partition, value, offset, lowest_start if self.is_limited(partition) else 0)
+
     def start_moved_to(self, partition: TopicPartition) -> int:
         """Return the offset below which the log may be empty: retention may have deleted those records, or an unclean
         election of a damaged last copy moved the log start behind the damage."""
@@ -121,9 +134,10 @@ class HistoryIndex:
         starts = [replica.start_offset for replica in self.replicas.get(partition, ())]
         return max([*starts, self._starts.get(partition, 0)])
 
-    def may_lack(self, partition: TopicPartition, value: str, offset: int) -> bool:
-        """Return whether retention or compaction may have removed a record that was there."""
-        if offset < self.deleted_to(partition):
+    def may_lack(self, partition: TopicPartition, value: str, offset: int, deleted_to: int | None = None) -> bool:
+        """Return whether retention or compaction may have removed a record that was there. `deleted_to`: the offset to
+        which retention may have deleted by the time in question, if that is not the end."""
+        if offset < (self.deleted_to(partition) if deleted_to is None else deleted_to):
             return True
         if not self.is_compacted(partition):
             return False
@@ -142,7 +156,9 @@ class HistoryIndex:
             if isinstance(told, Acknowledged) and told.offset is not None:
                 partition = TopicPartition(send.topic, told.partition)
                 generation = self.generations.of(partition, told.leader_epoch, send.invoked, told.at)
-                found.append(Acknowledgement(send, partition, told.offset, generation))
+                is_leader_kept = told.leader_epoch is not None and told.leader_epoch == self._last_epochs.get(partition)
+                is_promise = send.acks is Acks.ALL or (send.acks is Acks.LEADER and is_leader_kept)
+                found.append(Acknowledgement(send, partition, told.offset, generation, told.leader_epoch, is_promise))
         return found
 
     @cached_property
@@ -160,11 +176,11 @@ class HistoryIndex:
 
     @cached_property
     def promises(self) -> list[Acknowledgement]:
-        """Acknowledgements with `acks=all` that still hold at the end."""
+        """Promised acknowledgements that still hold at the end."""
         return [
             one
             for one in self.acknowledgements
-            if one.send.acks is Acks.ALL and self.generations.is_last(one.partition, one.generation)
+            if one.is_promise and self.generations.is_last(one.partition, one.generation)
         ]
 
     @cached_property
@@ -227,8 +243,8 @@ class HistoryIndex:
 
     def sights(self, partition: TopicPartition) -> Iterator[Sight]:
         """Yield sights whose generation is certain. Final logs belong to the last generation."""
-        for one in self._acknowledged_in.get(partition, ()):
-            if one.send.acks is Acks.ALL and one.generation is not None:
+        for one in self.acknowledged_in.get(partition, ()):
+            if one.is_promise and one.generation is not None:
                 yield Sight(one.offset, one.send.value, one.generation, one.send)
         for piece in self.pieces.get(partition, ()):
             if piece.generation is not None:
@@ -241,7 +257,7 @@ class HistoryIndex:
                     yield Sight(stored.offset, self.value_of(stored), last, replica)
 
     @cached_property
-    def _acknowledged_in(self) -> dict[TopicPartition, list[Acknowledgement]]:
+    def acknowledged_in(self) -> dict[TopicPartition, list[Acknowledgement]]:
         found: dict[TopicPartition, list[Acknowledgement]] = {}
         for one in self.acknowledgements:
             found.setdefault(one.partition, []).append(one)

@@ -10,8 +10,7 @@ from support.virtual_log import Machine, append, make_batch, virtual
 
 from lograft.chaos.cluster import run as cluster_run
 from lograft.chaos.cluster.checks.groups import GroupHistory
-from lograft.chaos.cluster.checks.history import ClusterHistory, Read
-from lograft.chaos.cluster.checks.logs import check_next
+from lograft.chaos.cluster.checks.history import ClusterHistory
 from lograft.chaos.cluster.clients.members import MemberRecorder
 from lograft.chaos.cluster.clients.readers import ReadRecorder
 from lograft.chaos.cluster.faults.allowed_losses import Loss, LostDirectories
@@ -189,19 +188,6 @@ async def test_a_partition_that_was_let_go_of_is_begun_anew(is_let_go: bool) -> 
     else:
         with pytest.raises(InvariantBroken, match="no gaps: c was to get 2"):
             await recorder.poll(1)
-
-
-# -- seed 1577656697
-
-
-@pytest.mark.parametrize(("start", "first_missing"), [(0, 0), (193, 193), (196, None)])
-def test_what_lies_below_a_logs_start_need_not_be_superseded(start: int, first_missing: int | None) -> None:
-    """Of a topic that is compacted, and of which retention deletes the beginning."""
-    history = ClusterHistory()
-    history.compacted_topics[TOPIC_ID] = None
-    history.starts_at((TOPIC_ID, 0), start)
-    check_next(history, None, Read((TOPIC_ID, 0), "c", 196, b"value", 0))
-    assert [(gap.start, gap.end) for gap in history.gaps] == ([] if first_missing is None else [(first_missing, 196)])
 
 
 # -- seed 1577656610

@@ -58,7 +58,8 @@ BROKERS = [1, 2, 3]
 
 @dataclass
 class Log:
-    """One partition. `records`: (epoch, send) by offset. Of a compacted one, `removed` is what each replica lacks."""
+    """One partition. `records`: (epoch, send) by offset. Of a compacted one, `removed` is what each replica lacks.
+    `cuts`: where each election cut it."""
 
     partition: TopicPartition
     records: list[tuple[int, Send]] = field(default_factory=list)
@@ -67,6 +68,7 @@ class Log:
     leader_epoch: int = 1
     leader: int = 1
     removed: dict[int, dict[int, None]] = field(default_factory=lambda: {broker: {} for broker in BROKERS})
+    cuts: list[int] = field(default_factory=list)
 
     def append(self, send: Send) -> int:
         self.records.append((self.leader_epoch, send))
@@ -79,6 +81,7 @@ class Log:
         if keep < self.watermark:
             self.removed = {broker: {} for broker in BROKERS}  # nothing that the new leader has is superseded yet
         del self.records[keep:]
+        self.cuts.append(keep)
         self.watermark = min(self.watermark, keep)
         self.start = min(self.start, keep)
         self.leader_epoch += rng.randrange(1, 3)
@@ -313,9 +316,11 @@ class Reader:
         self._group = group
         self._fetched: dict[TopicPartition, Fetched] = {}
         self._fresh = dict.fromkeys(partitions)
+        self._known_cuts: dict[TopicPartition, int] = {}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.positions[partition] = offset
+        self._known_cuts[partition] = len(self._cluster.logs[partition].cuts)
         self._fresh[partition] = None
         self._fetched.pop(partition, None)
 
@@ -327,8 +332,10 @@ class Reader:
         if partition in self._fetched or partition not in self.positions:
             return
         log = self._cluster.logs[partition]
-        if self.positions[partition] > log.watermark:
-            self.positions[partition] = log.watermark  # what it had read is gone, by an unclean election
+        # What it had read may be gone, by an unclean election.
+        cuts = log.cuts[self._known_cuts.get(partition, 0) :]
+        self.positions[partition] = min(self.positions[partition], log.watermark, *cuts)
+        self._known_cuts[partition] = len(log.cuts)
         offsets, after = log.read(self.positions[partition], self._cluster.rng.randrange(1, 6))
         values = [log.records[at][1].value for at in offsets]
         self._fetched[partition] = Fetched(offsets, values, log.leader_epoch, after)

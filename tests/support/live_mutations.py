@@ -70,17 +70,6 @@ def one_acknowledged(history: History, rng: Random) -> Send:
     return rng.choice(found)
 
 
-def one_that_groups_reached(history: History, rng: Random) -> Send:
-    """Not the first that a group was given by who did not say where it was before: without it, the group may as well
-    have begun later."""
-    polled = [part for poll in history.of(Poll) if poll.group is not None for part in parts_of(poll)]
-    firsts = [part.values[0] for part in polled if part.before is None and part.values]
-    found = [send for send in acknowledged(history) if send.value not in firsts]
-    if not found:
-        raise NothingToSpoil
-    return rng.choice(found)
-
-
 def parts_of(poll: Poll) -> tuple[PolledPartition, ...]:
     return poll.completion.parts if isinstance(poll.completion, Polled) else ()
 
@@ -287,7 +276,7 @@ def pass_over_a_record(history: History, rng: Random) -> History:
 
 
 def give_a_record_to_nobody(history: History, rng: Random) -> History:
-    value = one_that_groups_reached(history, rng).value
+    value = one_acknowledged(history, rng).value
     return of_parts(history, lambda poll, part: without(value, part))
 
 
@@ -345,7 +334,7 @@ def roll_a_commit_back(history: History, rng: Random) -> History:
 
 
 def keep_a_record_from_the_group(history: History, rng: Random) -> History:
-    value = one_that_groups_reached(history, rng).value
+    value = one_acknowledged(history, rng).value
     return of_parts(history, lambda poll, part: part if poll.group is None else without(value, part))
 
 

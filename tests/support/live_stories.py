@@ -106,9 +106,12 @@ class Story:
         fresh: bool = False,
         before: int | None = None,
         after: int | None = None,
+        leader_epoch: int | None = None,
+        log_start: int | None = None,
     ) -> Entry:
         number, invoked = len(self.entries), self.tick()
-        part = PolledPartition(ORDERS, tuple(values), tuple(values.values()), before, after, fresh)
+        read = tuple(values), tuple(values.values())
+        part = PolledPartition(ORDERS, *read, before, after, fresh, leader_epoch, log_start)
         return self.add(Poll("clients", number, invoked, consumer, group, Polled(self.tick(), (part,))))
 
     # -- groups
@@ -168,11 +171,14 @@ class Story:
         end: int | None = None,
         epochs: dict[int, int] | None = None,
         in_sync: bool = True,
+        leader_epoch: int | None = None,
     ) -> FinalReplica:
         by_offset = values if isinstance(values, dict) else dict(enumerate(values, start=start))
         records = [StoredRecord(at, (epochs or {}).get(at, 1), digest_of(value)) for at, value in by_offset.items()]
         end = end if end is not None else max(by_offset, default=start - 1) + 1
-        replica = FinalReplica(self.tick(), ORDERS, broker, start, end, tuple(records), in_sync)
+        replica = FinalReplica(
+            self.tick(), ORDERS, broker, start, end, tuple(records), in_sync, leader_epoch=leader_epoch
+        )
         self.add(replica)
         return replica
 

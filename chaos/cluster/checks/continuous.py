@@ -12,7 +12,6 @@ from uuid import UUID
 from lograft.broker.replica.leader_role import LeaderRole
 from lograft.broker.replica.replica import Replica
 from lograft.chaos.cluster.checks.history import ClusterHistory, PartitionKey, named, require
-from lograft.chaos.cluster.checks.logs import check_leader
 from lograft.chaos.cluster.world.node import SimulatedHost
 from lograft.metadata.image.cluster_image import ClusterImage
 from lograft.metadata.image.partition import BrokerId, Partition
@@ -172,6 +171,12 @@ def members_of(partition: Partition) -> Sequence[tuple[BrokerId, UUID]]:
     """Return the replicas that may lead next, each with the directory that has its data."""
     in_sync = [(one.broker_id, one.directory_id) for one in partition.replicas if one.broker_id in partition.isr]
     return [*in_sync, *((one.broker_id, one.directory_id) for one in partition.elr)]
+
+
+def check_leader(history: ClusterHistory, key: PartitionKey, leader_epoch: int, process: str) -> None:
+    """Check that only one process leads in an epoch."""
+    other = history.leaders.setdefault((key, leader_epoch), process)
+    require(other == process, "one leader an epoch", named(key), "epoch", leader_epoch, other, process)
 
 
 def _replicas(host: SimulatedHost) -> Iterator[tuple[PartitionKey, Replica]]:

@@ -64,17 +64,6 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Offsets [start, end) that a consumer skipped, because the leader of an epoch had no records there."""
-
-    key: PartitionKey
-    reader: str
-    start: int
-    end: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
 class Told:
     """A high watermark that the leader of an epoch returned to a client, between two moments."""
 
@@ -120,10 +109,6 @@ class ClusterHistory:
         self.sends: dict[bytes, SentRecord] = {}
         self.refused: dict[bytes, str] = {}  # values that no producer accepted
         self.reads: list[Read] = []
-        self.gaps: list[Gap] = []
-        self.crossings: list[
-            tuple[Read, Read]
-        ] = []  # a consumer's last record of one generation, and its first of another
         self.told: list[Told] = []
         self.leaders: dict[tuple[PartitionKey, int], str] = {}  # the process that led in an epoch
         self.leaders_seen_us: dict[tuple[PartitionKey, int, int], int] = {}  # first time by epoch and broker
@@ -160,10 +145,6 @@ class ClusterHistory:
 
     def last_generation(self, key: PartitionKey) -> int:
         return len(self._unclean.get(key, ()))
-
-    def is_last(self, key: PartitionKey, leader_epoch: int | None) -> bool:
-        """Return whether answers of the leader of that epoch still hold."""
-        return leader_epoch is not None and self.generation(key, leader_epoch) == self.last_generation(key)
 
     # -- topics
 

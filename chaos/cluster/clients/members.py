@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from lograft.chaos.cluster.checks.answers import check_next
 from lograft.chaos.cluster.checks.groups import Floor
 from lograft.chaos.cluster.checks.history import PartitionKey, Read
-from lograft.chaos.cluster.checks.logs import check_next
 from lograft.chaos.cluster.clients.base import Client, ClientEnvironment
 from lograft.chaos.cluster.clients.member_recorder import GROUP, MemberNotes
 from lograft.chaos.cluster.clients.readers import note_read
@@ -115,8 +115,6 @@ class MemberRecorder(RebalanceListener):
             if floor is not None:
                 self._history.began(read.key, read.offset, floor)
         else:
-            if read.offset != before.offset + 1:
-                stage.note_replicas()
             check_next(stage.history, before, read)
         note_read(stage, read)
 

@@ -18,6 +18,8 @@ class PollEnvironment(Protocol):
     @property
     def now_us(self) -> int: ...
 
+    def note_replicas(self) -> None: ...
+
 
 def partition_name(key: PartitionKey) -> TopicPartition:
     """Name a partition by its topic's id: a topic that is recreated under the same name is another one."""
@@ -54,12 +56,21 @@ class PollNotes:
         given: dict[PartitionKey, list[Read]] = {key: [] for key in positions}
         for read in reads:
             given.setdefault(read.key, []).append(read)
+        if any(self._has_gap(key, some, positions.get(key)) for key, some in given.items()):
+            self._stage.note_replicas()  # log starts may have moved since the last look
         parts = tuple(self._part(key, some, positions.get(key)) for key, some in given.items())
         completion = Polled(Moment(self._stage.now_us), parts)
         number = self._stage.history.next_number()
         self._stage.history.entries.append(
             Poll(self._name, number, Moment(asked_us), self._name, self._group, completion)
         )
+
+    def _has_gap(self, key: PartitionKey, reads: Sequence[Read], position: Position | None) -> bool:
+        offsets = [read.offset for read in reads]
+        if position is not None:
+            offsets.append(position.offset)
+        ends = [self._after.get(key, self._first), *(read.offset + 1 for read in reads)]
+        return any(offset != end for offset, end in zip(offsets, ends, strict=False) if end is not None)
 
     def _part(self, key: PartitionKey, reads: Sequence[Read], position: Position | None) -> PolledPartition:
         is_fresh = key not in self._after
@@ -75,6 +86,7 @@ class PollNotes:
             after=after,
             is_fresh=is_fresh,
             leader_epoch=epoch or None,
+            log_start=self._stage.history.starts.get(key, 0),
         )
 
 

@@ -3,8 +3,8 @@
 import asyncio
 from uuid import UUID
 
+from lograft.chaos.cluster.checks.answers import check_next, check_told_range
 from lograft.chaos.cluster.checks.history import PartitionKey, Read, Told, named
-from lograft.chaos.cluster.checks.logs import check_next, check_told_range
 from lograft.chaos.cluster.clients.base import Client, ClientEnvironment, topics_of
 from lograft.chaos.cluster.clients.poll_recorder import PollNotes, note_plain_read, positions_of
 from lograft.chaos.cluster.world.record_marks import mark_of
@@ -101,10 +101,7 @@ class ReadRecorder:
             reads.append(Read(key, self.name, record.offset, mark, partition.leader_epoch))
         self._notes.note(asked_us, reads, positions_of(self._consumer))
         for read in reads:
-            before = self.latest.get(read.key)
-            if before is not None and read.offset != before.offset + 1:
-                self._stage.note_replicas()  # log starts may have changed since the last look
-            check_next(self._stage.history, before, read)
+            check_next(self._stage.history, self.latest.get(read.key), read)
             self.latest[read.key] = read
             note_read(self._stage, read)
         return len(records)

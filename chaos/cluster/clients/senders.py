@@ -4,8 +4,7 @@ import asyncio
 from uuid import UUID
 
 from lograft.broker.replica.interfaces import Acks
-from lograft.chaos.cluster.checks.history import PartitionKey, SentRecord
-from lograft.chaos.cluster.checks.logs import described
+from lograft.chaos.cluster.checks.history import PartitionKey, SentRecord, named
 from lograft.chaos.cluster.clients.base import Client, ClientEnvironment, Wanted, topics_of
 from lograft.chaos.cluster.world.record_marks import headers_of, mark_for, record_key_of, value_of
 from lograft.chaos.harness.outcome import Outcome
@@ -102,6 +101,13 @@ class SendRecorder:
 def check_acknowledgement(stage: ClientEnvironment, send: SentRecord) -> None:
     if send.is_acknowledged and send.acks is Acks.ALL and send.offset is not None and send.leader_epoch is not None:
         stage.check_committed(send.key, send.leader_epoch, send.offset + 1, described(send))
+
+
+def described(send: SentRecord) -> str:
+    return (
+        f"{named(send.key)} {send.value[:24]!r} of {send.producer}, acks {send.acks.value}, {send.outcome.value} "
+        f"at {send.offset} in epoch {send.leader_epoch}"
+    )
 
 
 def _settle(send: SentRecord, delivery: Delivery) -> None:

@@ -100,6 +100,64 @@ def test_a_deletion_is_not_gone_before_what_it_deleted() -> None:
     assert all_names(story) == [AnomalyName.LOST_WRITE]
 
 
+def test_a_deletion_that_was_read_is_not_gone_before_what_it_deleted() -> None:
+    story = Story()
+    story.declare(compacted=True)
+    story.send("k1", 0, key="k")
+    deletion = story.send("k2", key="k", deletes=True)
+    read = story.poll({1: "k2"})
+    replica = story.replica(1, {0: "k1"}, end=2)
+    (found,) = found_in(story, AnomalyName.LOST_WRITE)
+    assert found.evidence == (deletion, read, replica)
+
+
+def test_a_deletion_is_not_gone_from_one_replica_before_what_it_deleted() -> None:
+    """From the other, retention has deleted that."""
+    story = Story()
+    story.declare(compacted=True, limited=True)
+    story.send("k1", 0, key="k")
+    deletion = story.send("k2", 1, key="k", deletes=True)
+    replica = story.replica(1, {0: "k1"}, end=2)
+    story.replica(2, {1: "k2"}, start=1)
+    (found,) = found_in(story, AnomalyName.LOST_WRITE)
+    assert found.evidence == (deletion, replica)
+
+
+def test_what_one_replica_must_still_have_is_not_excused_by_where_another_starts() -> None:
+    story = Story()
+    story.declare(compacted=True, limited=True)
+    story.send("k1", 0, key="k")
+    lost = story.send("j1", 1, key="j")
+    story.send("i1", 2, key="i")
+    story.replica(1, {0: "k1", 2: "i1"})
+    story.replica(2, {2: "i1"}, start=2)
+    (found,) = found_in(story, AnomalyName.LOST_WRITE)
+    assert found.evidence[0] is lost
+
+
+def test_no_log_starts_later_unless_retention_or_an_unclean_election_of_a_damaged_copy_moved_its_start() -> None:
+    story = Story()
+    story.send("a")
+    story.send("b", 1)
+    story.replica(1, ["b"], start=1)
+    (found,) = found_in(story, AnomalyName.LOST_WRITE)
+    assert found.summary == "orders-0 starts at 1, although none of its records may be deleted"
+    entries = [*story.entries]
+    story.unclean(2)
+    assert all_names(story) == []
+    story.entries = entries
+    story.declare(limited=True)
+    assert all_names(story) == []
+
+
+@pytest.mark.parametrize(("leader_epoch", "names"), [(1, [AnomalyName.LOST_WRITE]), (2, [])])
+def test_what_only_the_leader_had_is_not_lost_while_it_leads(leader_epoch: int, names: list[AnomalyName]) -> None:
+    story = Story()
+    story.send("a", 0, acks=Acks.LEADER, leader_epoch=1)
+    story.replica(1, [], leader_epoch=leader_epoch)
+    assert all_names(story) == names
+
+
 @pytest.mark.parametrize(("stored", "names"), [(["a"], []), ([], [AnomalyName.LOST_WRITE])])
 def test_a_record_that_was_acknowledged_somewhere_is_somewhere(stored: list[str], names: list[AnomalyName]) -> None:
     story = Story()
@@ -183,12 +241,14 @@ def test_a_record_that_is_read_elsewhere_than_it_was_acknowledged_is_a_duplicate
     assert found.evidence == (story.entries[0], polled)
 
 
-def test_across_an_unclean_election_a_record_may_be_found_elsewhere() -> None:
+@pytest.mark.parametrize(("stored_in", "count"), [(1, 0), (2, 1), (3, 1)])
+def test_across_an_unclean_election_only_an_earlier_attempt_may_be_found_elsewhere(stored_in: int, count: int) -> None:
     story = Story()
-    story.send("a", 3, leader_epoch=1)
-    story.unclean(2)
-    story.replicas(["a"])  # an earlier attempt, which nobody acknowledged
-    assert found_in(story, AnomalyName.DUPLICATE) == []
+    acknowledged = story.send("a", 3, leader_epoch=2)
+    story.unclean(3)
+    replica = story.replica(1, ["a"], epochs={0: stored_in})
+    found = found_in(story, AnomalyName.DUPLICATE)
+    assert [one.evidence for one in found] == [(acknowledged, replica)] * count
 
 
 # -- inconsistent offsets

@@ -1,5 +1,6 @@
 """What consumers and groups are given: nothing twice, nothing passed over, one reader a partition."""
 
+import pytest
 from support.live_stories import ORDERS, Story, all_names, found_in
 
 from lograft.chaos.checkers.anomalies import AnomalyName
@@ -132,6 +133,59 @@ def test_a_compacted_partition_has_holes_but_not_where_the_latest_of_a_key_is() 
     assert all_names(story) == [AnomalyName.SKIPPING_POLL]
 
 
+def test_the_latest_of_a_key_is_passed_over_by_nobody_though_it_was_not_acknowledged() -> None:
+    story = Story()
+    story.declare(compacted=True)
+    story.send("r0", 0, key="k")
+    latest = story.send("r1", key="k")
+    story.send("r2", 2, key="j")
+    story.replicas({1: "r1", 2: "r2"}, end=3)
+    polled = story.poll(records(2), before=0)
+    (found,) = found_in(story, AnomalyName.SKIPPING_POLL)
+    assert found.evidence == (latest, polled)
+
+
+@pytest.mark.parametrize(("log_start", "count"), [(None, 0), (0, 1), (1, 1), (2, 0)])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_where_it_is_known_when_retention_moved_the_start_nothing_is_passed_over_before(
+    log_start: int | None, count: int, compacted: bool
+) -> None:
+    story = Story()
+    story.declare(limited=True, compacted=compacted)
+    for offset in range(4):
+        story.send(f"r{offset}", offset, key=str(offset))
+    story.replicas(["r3"], start=3)
+    story.poll(records(2, 3), before=0, log_start=log_start)
+    assert len(found_in(story, AnomalyName.SKIPPING_POLL)) == count
+
+
+@pytest.mark.parametrize(("next_offset", "count"), [(1, 0), (2, 1), (3, 1)])
+def test_who_read_what_an_unclean_election_replaced_goes_back(next_offset: int, count: int) -> None:
+    story = Story()
+    for offset in range(2):
+        story.send(f"r{offset}", offset, leader_epoch=1)
+    before = story.poll(records(0, 1), leader_epoch=1)
+    story.unclean(2)
+    replacing = [story.send(f"s{offset}", offset, leader_epoch=2) for offset in (1, 2, 3)]
+    story.poll({}, leader_epoch=2)
+    after = story.poll({at: f"s{at}" for at in range(next_offset, 4)}, leader_epoch=2)
+    found = found_in(story, AnomalyName.SKIPPING_POLL)
+    replaced = [one.evidence for one in found if "went on after r1 at orders-0@1, where there is s1" in one.summary]
+    assert replaced == [(before, replacing[0], after)] * count
+
+
+def test_who_went_back_to_what_replaced_it_may_find_that_compacted() -> None:
+    story = Story()
+    story.declare(compacted=True)
+    story.send("r0", 0, key="k", leader_epoch=1)
+    story.poll(records(0), leader_epoch=1)
+    story.unclean(2)
+    for offset in (0, 1):
+        story.send(f"s{offset}", offset, key="k", leader_epoch=2)
+    story.poll({1: "s1"}, leader_epoch=2)
+    assert found_in(story, AnomalyName.SKIPPING_POLL) == []
+
+
 # -- unseen
 
 
@@ -251,6 +305,15 @@ def test_a_group_that_is_said_to_have_read_everything_was_given_everything() -> 
     drained = story.drained()
     (found,) = found_in(story, AnomalyName.NEVER_DELIVERED)
     assert found.evidence == (story.entries[1], drained)
+
+
+def test_a_group_that_has_read_everything_began_at_the_beginning() -> None:
+    story = written(2)
+    polled = story.poll(records(1), group="billing", fresh=True, before=1)
+    assert all_names(story) == []
+    story.drained()
+    (found,) = found_in(story, AnomalyName.NEVER_DELIVERED)
+    assert found.evidence == (story.entries[0], polled)
 
 
 def test_what_a_reset_passes_over_is_no_loss() -> None:

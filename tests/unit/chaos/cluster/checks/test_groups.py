@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from lograft.chaos.cluster.checks.groups import GroupHistory
-from lograft.chaos.cluster.checks.history import ClusterHistory, FinalPartition, PartitionKey, Read, ReplicaLog, Stored
+from lograft.chaos.cluster.checks.history import ClusterHistory, PartitionKey
 from lograft.chaos.harness.failures import InvariantBroken
 
 KEY: PartitionKey = (UUID(int=1), 0)
@@ -61,20 +61,3 @@ def test_a_group_goes_back_with_its_log_after_an_unclean_election_and_then_no_mo
     with pytest.raises(InvariantBroken, match="begins where the group is"):
         group.began(KEY, 192, group.committed_at_least(KEY))
     group.told(KEY, 193, group.committed_at_least(KEY))
-
-
-def final(*values: bytes) -> dict[PartitionKey, FinalPartition]:
-    stored = [Stored(offset, 1, value) for offset, value in enumerate(values)]
-    return {KEY: FinalPartition(1, {1: ReplicaLog(0, len(values), stored)})}
-
-
-def test_a_record_that_was_never_delivered_is_noticed() -> None:
-    history = ClusterHistory()
-    group = GroupHistory(history)
-    group.delivered(Read(KEY, "a", 0, b"x", 1))
-    group.check_delivered(final(b"x"), history)
-    for values in ((b"x", b"y"), (b"y",)):
-        with pytest.raises(InvariantBroken, match="every record is delivered"):
-            group.check_delivered(final(*values), history)
-    history.limited_topics[KEY[0]] = None
-    group.check_delivered(final(b"x", b"y"), history)
