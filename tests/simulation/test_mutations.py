@@ -179,7 +179,7 @@ LOGS = [
              "replica divergence"),
     Mutation("removed tombstones are forgotten", logs.forget_removed_tombstones,
              story(logs.a_member_is_away_while_tombstones_go, TABLE, seed=1, meets="compactions"),
-             "replica divergence"),
+             "lost write"),
     Mutation("a follower lacks what superseded something", logs.go_on_with_what_superseded_gone,
              story(logs.somebody_is_elected_who_has_less, UNCLEAN_TABLE, seed=1, meets="compactions"),
              "replica divergence"),
