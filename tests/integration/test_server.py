@@ -245,7 +245,9 @@ def test_a_bad_configuration_is_refused(node: ServerProcess, tmp_path: Path) -> 
     assert "hunter2" not in told
     assert refusal(node, LOGRAFT_CLUSTER_SECRET_FILE="/none") == "/none cannot be read: No such file or directory"
     del node.config["cluster_secret_file"]
-    assert "others can reach this node (nodes_listen is '0.0.0.0:1')" in refusal(node, "--nodes-listen", "0.0.0.0:1")
+    assert "other hosts can reach this node (nodes_listen is '0.0.0.0:1')" in refusal(
+        node, "--nodes-listen", "0.0.0.0:1"
+    )
     missing = lograft("server", "--config", str(tmp_path / "none.toml"))
     assert (missing.returncode, missing.stderr) == (
         1,
