@@ -7,6 +7,10 @@ from lograft.clients.errors import InvalidArgument
 MAX_INTEGER = 2**63 - 1
 """The largest offset or timestamp."""
 
+HIDDEN_PREFIX = "lograft-spark-"
+"""The prefix of topics that the Spark connector keeps for itself. They are ordinary topics, but lists leave them out as
+they do internal ones."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of a topic."""

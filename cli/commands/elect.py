@@ -133,8 +133,10 @@ async def _foretell(
     if named is not None:
         partitions = named
     else:
-        # An unclean election of all partitions skips internal topics, which must be named.
-        cluster = await admin.describe_cluster(include_internal=kind is ElectionKind.PREFERRED)
+        cluster = await admin.describe_cluster(include_internal=True)
+        if kind is ElectionKind.UNCLEAN:
+            # An unclean election of all partitions skips internal topics, which must be named.
+            cluster = replace(cluster, topics=tuple(topic for topic in cluster.topics if not topic.is_internal))
         partitions = partitions_of(cluster)
     for partition in partitions:
         name = f"{partition.topic}-{partition.number}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from lograft.cli.common.nouns import Noun, names_of, noun_of
+from lograft.clients.types import HIDDEN_PREFIX
 
 if TYPE_CHECKING:
     from lograft.clients.admin.aio_admin import Admin
@@ -102,7 +103,7 @@ def _ask(ctx: click.Context, noun: Noun, incomplete: str) -> list[str]:
             asyncio.timeout(_PATIENCE_MS / 1000),
             Admin(bootstrap, timeout_ms=_PATIENCE_MS, first_contact_ms=_PATIENCE_MS) as admin,
         ):
-            return await _names(admin, noun, include_internal=incomplete.startswith("_"))
+            return await _names(admin, noun, include_internal=incomplete.startswith(("_", HIDDEN_PREFIX)))
 
     return asyncio.run(ask())
 

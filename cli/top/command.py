@@ -37,8 +37,9 @@ _LINES_ONCE = 60
     help="Refresh interval, over which rates are computed.",
 )
 @click.option("--once", is_flag=True, help="Print once as text and exit.")
+@click.option("--internal", is_flag=True, help="Include partitions of internal topics.")
 @command_flags("table", "wide", *DOCUMENTS, has_titles=True)
-def top(settings: Settings, interval_ms: int, once: bool) -> None:
+def top(settings: Settings, interval_ms: int, once: bool, internal: bool) -> None:
     """Show live cluster activity: traffic, the busiest brokers and partitions, lagging groups, and problems.
 
     On a terminal, the view is updated until you press q or Ctrl+C; s changes the sort order of partitions. In a pipe,
@@ -65,10 +66,10 @@ def top(settings: Settings, interval_ms: int, once: bool) -> None:
                130  interrupted by Ctrl+C
     """
     if once or settings.is_document or not sys.stdout.isatty():
-        view = run_async(_look_twice(settings, interval_ms))
+        view = run_async(_look_twice(settings, interval_ms, has_internal=internal))
         show_once(view, settings)
     else:
-        run_until_interrupted(_look_on(settings, interval_ms))
+        run_until_interrupted(_look_on(settings, interval_ms, has_internal=internal))
 
 
 def show_once(view: Resource, settings: Settings) -> None:
@@ -82,15 +83,15 @@ def show_once(view: Resource, settings: Settings) -> None:
 # -- looking
 
 
-async def _look_twice(settings: Settings, interval_ms: int) -> Resource:
+async def _look_twice(settings: Settings, interval_ms: int, *, has_internal: bool) -> Resource:
     clock = LoopClock()
     async with open_admin(settings) as admin:
         first = await look(admin, clock)
         await clock.sleep_ms(interval_ms)
-        return top_view(first, await look(admin, clock))
+        return top_view(first, await look(admin, clock, has_internal=has_internal))
 
 
-async def look(admin: Admin, clock: Clock) -> Snapshot:
+async def look(admin: Admin, clock: Clock, *, has_internal: bool = False) -> Snapshot:
     at_ms = clock.wall_ms()
     # Show the rest even if controllers or coordinators are unavailable.
     cluster, loads, (quorum, trouble), (groups, group_trouble) = await asyncio.gather(
@@ -101,7 +102,7 @@ async def look(admin: Admin, clock: Clock) -> Snapshot:
     )
     lags = await _lags(admin, groups or [])
     by_id = {load.id: load for load in loads}
-    return Snapshot(at_ms, cluster, quorum, trouble, by_id, groups, lags, group_trouble)
+    return Snapshot(at_ms, cluster, quorum, trouble, by_id, groups, lags, group_trouble, has_internal)
 
 
 async def _lags(admin: Admin, groups: list[GroupListing]) -> dict[str, int | None]:
@@ -154,12 +155,12 @@ class _Live:
         return [*lines, *[""] * (height - 1 - len(lines)), footer]
 
 
-async def _look_on(settings: Settings, interval_ms: int) -> None:
+async def _look_on(settings: Settings, interval_ms: int, *, has_internal: bool) -> None:
     clock = LoopClock()
     # Tell the user soon that the cluster is slow.
     async with open_admin(replace(settings, timeout_ms=min(settings.timeout_ms, SOON_MS))) as admin:
         admin.when_not_confirmed = None  # the screen lists it as a problem
-        first = await look(admin, clock)
+        first = await look(admin, clock, has_internal=has_internal)
         live = _Live(settings, top_view(None, first))
         with full_screen(sys.stdout, on_key=live.press, on_resize=live.changed.set, on_end=live.terminate) as screen:
             async with asyncio.TaskGroup() as group:
@@ -185,7 +186,7 @@ async def _keep_looking(admin: Admin, clock: Clock, live: _Live, previous: Snaps
         await clock.sleep_ms(wait_ms)
         wait_ms = interval_ms
         try:
-            current = await look(admin, clock)
+            current = await look(admin, clock, has_internal=previous.has_internal)
         except LograftError as error:
             live.trouble = f"Not updated: {error.message}"
         else:

@@ -22,7 +22,7 @@ _PARTITION_COUNTED = {name: count for name, count in COUNTED.items() if count no
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A snapshot. `lags`: of the queried groups; None if unknown. `trouble`: why the quorum is unknown;
-    `group_trouble`: why groups are unknown."""
+    `group_trouble`: why groups are unknown. `has_internal`: whether to list partitions of internal topics."""
 
     at_ms: int
     cluster: ClusterDescription
@@ -32,6 +32,7 @@ class Snapshot:
     groups: Sequence[GroupListing] | None
     lags: Mapping[str, int | None]
     group_trouble: str = ""
+    has_internal: bool = False
 
 
 def top_view(previous: Snapshot | None, current: Snapshot) -> Resource:
@@ -46,7 +47,7 @@ def top_view(previous: Snapshot | None, current: Snapshot) -> Resource:
             "at": current.at_ms,
             "intervalMs": None if previous is None else current.at_ms - previous.at_ms,
             **rates,
-            "topics": sum(not topic.is_internal for topic in current.cluster.topics),
+            "topics": sum(not topic.is_hidden for topic in current.cluster.topics),
             "quorum": {
                 "leader": None if quorum is None else quorum.leader_id,
                 "term": None if quorum is None else quorum.term,
@@ -142,7 +143,8 @@ def _partitions(previous: Snapshot | None, current: Snapshot) -> list[Resource]:
             then = before.get(now.partition)
             for name, count in _PARTITION_COUNTED.items():
                 rates[name] += span.rate(getattr(now, count), 0 if then is None else getattr(then, count))
-    described = {each.name: each for topic in current.cluster.topics for each in topic.partitions}
+    topics = [topic for topic in current.cluster.topics if current.has_internal or not topic.is_hidden]
+    described = {each.name: each for topic in topics for each in topic.partitions}
     shown = [
         {
             "topic": name.topic,

@@ -33,12 +33,13 @@ class SyncAdminCalls(SyncClient):
     _inner: aio_admin.Admin
 
     def describe_cluster(self, topics: Iterable[str] = (), *, include_internal: bool = False) -> ClusterDescription:
-        """Return the brokers and these topics (all, if none are named). Raise `UnknownTopic` if a named topic does not
-        exist."""
+        """Return the brokers and these topics: if none are named, those that `list_topics` returns. Raise
+        `UnknownTopic` if a named topic does not exist."""
         return self._wait(self._inner.describe_cluster, topics, include_internal=include_internal)
 
     def list_topics(self, *, include_internal: bool = False) -> list[str]:
-        """Return the names of all topics."""
+        """Return the names of all topics. Without `include_internal`, leave out the cluster's own topics and those of
+        the Spark connector, whose names begin with `lograft-spark-`."""
         return self._wait(self._inner.list_topics, include_internal=include_internal)
 
     def describe_topic(self, name: str) -> TopicDescription:

@@ -1,6 +1,7 @@
 """The asyncio admin client: topics and configuration."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -28,16 +29,20 @@ class TopicAdmin(AdminCalls):
     async def describe_cluster(
         self, topics: Iterable[str] = (), *, include_internal: bool = False
     ) -> ClusterDescription:
-        """Return the brokers and these topics (all, if none are named). Raise `UnknownTopic` if a named topic does not
-        exist."""
+        """Return the brokers and these topics: if none are named, those that `list_topics` returns. Raise
+        `UnknownTopic` if a named topic does not exist."""
         topics = list(topics)
         for topic in topics:
             check_topic(topic)
         description = await self._describe(topics, include_internal)
-        return codec.read_cluster(description)
+        described = codec.read_cluster(description)
+        if topics or include_internal:
+            return described
+        return replace(described, topics=tuple(topic for topic in described.topics if not topic.is_hidden))
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
-        """Return the names of all topics."""
+        """Return the names of all topics. Without `include_internal`, leave out the cluster's own topics and those of
+        the Spark connector, whose names begin with `lograft-spark-`."""
         return [topic.name for topic in (await self.describe_cluster(include_internal=include_internal)).topics]
 
     async def describe_topic(self, name: str) -> TopicDescription:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from lograft.clients.cluster.cluster_identity import ClusterIdentity
+from lograft.clients.types import HIDDEN_PREFIX
 from lograft.proto import cluster_pb2 as pb
 
 
@@ -61,8 +62,12 @@ class ClusterView:
         return self._by_name.get(name)
 
     def names(self) -> list[str]:
-        """Return the names of all known topics, without internal ones."""
-        return sorted(name for name, topic in self._by_name.items() if not topic.is_internal)
+        """Return the names of all known topics, without internal ones and those of the Spark connector."""
+        return sorted(
+            name
+            for name, topic in self._by_name.items()
+            if not topic.is_internal and not name.startswith(HIDDEN_PREFIX)
+        )
 
     def topic_of_id(self, topic_id: bytes) -> TopicView | None:
         return self._by_id.get(topic_id)

@@ -87,7 +87,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return planner.choose()
         except UnknownTopic:
-            return planner.choose(without_missing(self._options.choice, planner.admin.list_topics()))
+            known = planner.admin.list_topics(include_internal=True)
+            return planner.choose(without_missing(self._options.choice, known))
 
     def _check_none_missing(self, begun: StreamOffset, chosen: Chosen) -> None:
         """Raise `UnknownTopic` if a chosen topic is missing, unless `failOnDataLoss` is false: after a batch without a

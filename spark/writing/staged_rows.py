@@ -147,7 +147,7 @@ _LEDGER_ONLY = {"message.timestamp.type": "LogAppendTime", "retention.ms": str(7
 
 def ensure_topics(admin: Admin) -> None:
     """Create the staging topic and the ledger if they do not exist."""
-    present = admin.list_topics()
+    present = admin.list_topics(include_internal=True)
     if STAGED_TOPIC not in present:
         with suppress(TopicAlreadyExists):
             admin.create_topic(STAGED_TOPIC, partitions=4, config={**_KEPT, "retention.ms": str(_DAY_MS)})

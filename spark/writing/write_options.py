@@ -11,6 +11,7 @@ from lograft.clients.producer.pipeline.options import (
     CompressionOption,
     ProducerOptions,
 )
+from lograft.clients.types import HIDDEN_PREFIX
 from lograft.spark.common.options import BOOTSTRAP, ClusterOptions, Options, cluster_options
 
 _COMPRESSION = ("lograft.compression.type", "kafka.compression.type")
@@ -19,8 +20,7 @@ WRITE_OPTIONS = (*BOOTSTRAP, "timeoutMs", "topic", *_COMPRESSION, *_ACKS, "exact
 # Spark's own options, which it passes on.
 _OF_SPARK = ("checkpointLocation", "path", "queryName")
 
-HIDDEN_PREFIX = "lograft-spark-"
-"""The prefix of the connector's own topics, which topic lists show with `--internal` only."""
+# Lists leave these topics out, as they do internal ones.
 STAGED_TOPIC = f"{HIDDEN_PREFIX}staged"
 LEDGER_TOPIC = f"{HIDDEN_PREFIX}ledger"
 # Determines the partition of a query's records, so it must never change, even if partitions are added.

@@ -6,7 +6,7 @@ from enum import Enum
 from uuid import UUID
 
 from lograft.clients.errors import LograftError
-from lograft.clients.types import TopicPartition
+from lograft.clients.types import HIDDEN_PREFIX, TopicPartition
 
 # -- the cluster
 
@@ -70,6 +70,12 @@ class TopicDescription:
     is_internal: bool
     partitions: tuple[PartitionDescription, ...]
     config: Mapping[str, str]
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if lists leave the topic out unless internal topics are asked for: it is internal, or the Spark
+        connector keeps it for itself."""
+        return self.is_internal or self.name.startswith(HIDDEN_PREFIX)
 
     @property
     def replication_factor(self) -> int:

@@ -101,6 +101,21 @@ def test_a_topic_that_is_gone_is_not_shown() -> None:
     assert found == []
 
 
+def test_partitions_of_topics_that_lists_leave_out_are_shown_on_request() -> None:
+    cluster = described({"orders": [[1]], "__consumer_offsets": [[1]], "lograft-spark-staged": [[1]]})
+
+    def at(at_ms: int) -> Snapshot:
+        names = [topic.name for topic in cluster.topics]
+        return replace(
+            snapshot(0, load(1, at_ms, *(partition(name, 0, bytes_in=at_ms) for name in names))), cluster=cluster
+        )
+
+    view = top_view(at(1000), at(2000))["status"]
+    assert (view["topics"], [each["topic"] for each in view["partitions"]]) == (1, ["orders"])
+    view = top_view(at(1000), replace(at(2000), has_internal=True))["status"]
+    assert (view["topics"], len(view["partitions"])) == (1, 3)
+
+
 def test_groups_are_shown_by_how_far_they_are_behind() -> None:
     before = snapshot(0, lags={"slow": 100, "quick": 50, "unknown": None})
     now = snapshot(2000, lags={"unknown": 1, "quick": 0, "slow": 300, "new": 7, "silent": None})

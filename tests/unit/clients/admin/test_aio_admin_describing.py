@@ -14,7 +14,7 @@ class Asking:
     """An admin client that knows broker 1 only, at first, and how often it had to believe a broker's word."""
 
     def __init__(self, cluster: FakeCluster, admin: Admin) -> None:
-        self.cluster, self._admin = cluster, admin
+        self.cluster, self.admin = cluster, admin
         self.not_confirmed = 0
         admin.when_not_confirmed = self._count
 
@@ -22,7 +22,7 @@ class Asking:
         self.not_confirmed += 1
 
     async def leader(self) -> int | None:
-        return (await self._admin.describe_topic("orders")).partitions[0].leader
+        return (await self.admin.describe_topic("orders")).partitions[0].leader
 
 
 @asynccontextmanager
@@ -64,3 +64,16 @@ async def test_brokers_that_were_described_are_asked_when_those_that_were_named_
         getattr(one.cluster, fault)(1)
         one.cluster.move_leader("orders", 0, 2)
         assert await one.leader() == 2
+
+
+@virtual
+async def test_topics_of_the_spark_connector_are_listed_as_internal_ones_are() -> None:
+    async with asking(brokers=1) as one:
+        one.cluster.create_topic("lograft-spark-staged", [1])
+        admin = one.admin
+        assert await admin.list_topics() == ["orders"]
+        assert await admin.list_topics(include_internal=True) == ["lograft-spark-staged", "orders"]
+        assert [topic.name for topic in (await admin.describe_cluster()).topics] == ["orders"]
+        staged = await admin.describe_topic("lograft-spark-staged")
+        assert staged.is_hidden
+        assert not staged.is_internal, "but for lists, it is an ordinary topic"

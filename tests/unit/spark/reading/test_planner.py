@@ -23,7 +23,8 @@ class FakeAdmin:
         self.logs = {TopicPartition(topic, at): log for topic, each in logs.items() for at, log in enumerate(each)}
         self.before_list: Callable[[str | int], None] = lambda at: None
 
-    def list_topics(self) -> list[str]:
+    def list_topics(self, *, include_internal: bool) -> list[str]:
+        assert include_internal, "a topic that lists leave out is not missing"
         return [*sorted({topic for topic, _ in self.logs}), "deleted-a-moment-ago"]
 
     def describe_cluster(self, names: Iterable[str] = ()) -> Any:
