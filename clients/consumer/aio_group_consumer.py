@@ -49,7 +49,10 @@ class GroupConsumer:
         """Replace the subscription with these topics, whose partitions the group's members share. A pattern must match
         the whole name; the client applies it again as topics are created and deleted, and never to internal ones.
         `listener` is called when partitions are assigned or revoked; on a synchronous consumer, by the polling
-        thread."""
+        thread.
+
+        Return at once: the client joins the group in the background. If it finds no cluster or no coordinator in time,
+        the next poll raises the error, and the client tries again."""
         self._task.check()
         group = self._in_group("subscribe")
         if self._reader.partitions and not group.is_subscribed:
@@ -58,8 +61,7 @@ class GroupConsumer:
         if not wanted:
             await self.unsubscribe()
             return
-        async with self._within("nothing could be learnt of the topics, or of who coordinates the group"):
-            await group.subscribe(wanted, listener)
+        group.subscribe(wanted, listener)
 
     def subscription(self) -> list[str]:
         """Return the names of the subscribed topics; for a pattern, those it currently matches."""

@@ -110,7 +110,10 @@ class Consumer(SyncConsumerCalls, Generic[K, V]):
         """Replace the subscription with these topics, whose partitions the group's members share. A pattern must match
         the whole name; the client applies it again as topics are created and deleted, and never to internal ones.
         `listener` is called when partitions are assigned or revoked; on a synchronous consumer, by the polling
-        thread."""
+        thread.
+
+        Return at once: the client joins the group in the background. If it finds no cluster or no coordinator in time,
+        the next poll raises the error, and the client tries again."""
         self._call(self._inner.subscribe, topics, listener)
         self._has_listener = listener is not None
 

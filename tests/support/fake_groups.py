@@ -69,6 +69,9 @@ class FakeGroups:
     def refuse_next(self, method: str, *codes: ErrorCode) -> None:
         self._refusals.setdefault(method, []).extend(codes)
 
+    def serve_again(self, method: str) -> None:
+        self._refusals.pop(method, None)
+
     def put_out(self, member_id: str) -> None:
         self.model.put_out(member_id)
         self._tell()

@@ -21,6 +21,7 @@ from lograft.clients.consumer.reading.record_run import Position
 from lograft.clients.errors import FencedMemberEpoch, LograftError, UnknownMember, UnknownPartition, UnknownTopic
 from lograft.clients.types import OffsetAndMetadata, TopicPartition
 from lograft.runtime.observability.logging import get_logger
+from lograft.runtime.tasks.cancellation import until_first_ends
 
 log = get_logger(__name__)
 
@@ -31,6 +32,7 @@ Called = Callable[[Callable[[list[TopicPartition]], Any], list[TopicPartition]],
 _RETRY_MS = 500
 _LOOK_MS = 1000
 _LOOKS_A_POLL_INTERVAL = 3  # at least
+_NOT_LEARNT = "nothing could be learnt of the topics, or of who coordinates the group"
 
 
 class GroupSession:
@@ -48,6 +50,10 @@ class GroupSession:
         self._listener: RebalanceListener | None = None
         self._pattern: re.Pattern[str] | None = None
         self.is_subscribed = False
+        # The subscription that the member does not have yet: its topics must be learnt first.
+        self._wanted: list[str] | re.Pattern[str] | None = None
+        self._to_prepare = asyncio.Event()
+        self._why_not_prepared: LograftError | None = None  # for the next poll
         self._member = GroupMember(
             MemberSettings(options.session_timeout_ms, options.max_poll_interval_ms, bool(options.instance_id)),
             str(cluster.runtime.rng.uuid()),
@@ -77,6 +83,7 @@ class GroupSession:
         """Do the background work until cancelled."""
         self._auto_commit_ms = self._clock.monotonic_ms()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._prepare_all(), name="group-subscription")
             group.create_task(self._heartbeat.run(), name="group-heartbeat")
             group.create_task(self._offsets.run(), name="group-commits")
             group.create_task(self._locate_all(), name="group-positions")
@@ -104,23 +111,59 @@ class GroupSession:
     @property
     def topics(self) -> tuple[str, ...]:
         """The subscribed topics."""
-        return self._member.topics
+        match self._wanted:
+            case None:
+                return self._member.topics
+            case re.Pattern() as pattern:
+                return tuple(self._matching(pattern))
+            case names:
+                return tuple(names)
 
-    async def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None) -> None:
-        """Replace the subscription. The caller bounds the time to find the cluster and a coordinator."""
-        # Polling tolerates a missing coordinator, so report here if there can be none at all.
+    def subscribe(self, topics: list[str] | re.Pattern[str], listener: RebalanceListener | None) -> None:
+        """Replace the subscription. The member joins with it once the cluster, its topics and a coordinator are found.
+        If they are not found in time, the next poll raises the error, and they are looked for again."""
+        self._wanted, self._listener = topics, listener
+        self.is_subscribed = self._reader.ignores_deleted = True
+        self._why_not_prepared = None
+        self._to_prepare.set()
+
+    async def _prepare_all(self) -> None:
+        """Have the member join with the wanted subscription, whenever there is a new one, until cancelled."""
+        while True:
+            await self._to_prepare.wait()
+            self._to_prepare.clear()
+            wanted = self._wanted
+            if wanted is None:
+                continue
+            try:
+                async with self._cluster.within(self._options.request_timeout_ms, _NOT_LEARNT):
+                    await until_first_ends(self._prepare(wanted), self._to_prepare.wait())
+            except LograftError as error:
+                if self._wanted is wanted:
+                    self._why_not_prepared = error
+                    self._look()
+
+    async def _prepare(self, wanted: list[str] | re.Pattern[str]) -> None:
+        # Polling tolerates a missing coordinator, so find out here if there can be none at all.
         await self._coordinator.find()
-        if isinstance(topics, re.Pattern):
+        if isinstance(wanted, re.Pattern):
             await self._cluster.follow_all()
-            pattern, names = topics, self._matching(topics)
+            pattern, names = wanted, self._matching(wanted)
         else:
-            pattern, names = None, list(topics)
+            pattern, names = None, wanted
             for name in names:
                 await self._learn(name)
             self._cluster.follow_some()
-        self._pattern, self._listener = pattern, listener
-        self.is_subscribed = self._reader.ignores_deleted = True
-        self._member.subscribe(names, self._clock.monotonic_ms())
+        if self._wanted is not wanted:
+            return
+        self._pattern, self._wanted = pattern, None
+        self._join_with(names)
+
+    def _join_with(self, names: list[str]) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._member.subscribe(names, now_ms)
+        if self._is_polling:
+            self._member.poll_began(now_ms)  # the poll interval does not run while a poll waits
         self._heartbeat.wake()
 
     async def _learn(self, topic: str) -> None:
@@ -139,8 +182,7 @@ class GroupSession:
             return
         names = self._matching(self._pattern)
         if tuple(names) != self._member.topics:
-            self._member.subscribe(names, self._clock.monotonic_ms())
-            self._heartbeat.wake()
+            self._join_with(names)
 
     async def unsubscribe(self) -> None:
         """Give up all partitions, leave the group, and wait until the coordinator knows; the caller bounds the time."""
@@ -155,6 +197,8 @@ class GroupSession:
             self._member.unsubscribe()
             self._located.clear()
             self._pattern = self._listener = None
+            self._wanted = self._why_not_prepared = None
+            self._to_prepare.set()  # ends a preparation that is under way
             self.is_subscribed = self._reader.ignores_deleted = False
             self._cluster.follow_some()
             self._heartbeat.wake()
@@ -213,7 +257,8 @@ class GroupSession:
 
     async def _settle(self) -> None:
         """Report lost, revoked and assigned partitions to the application. An exception of its listener does not undo
-        the change. Raise the member's failure, if any."""
+        the change. Raise the member's failure, or that of the subscription, if any."""
+        why_not_prepared, self._why_not_prepared = self._why_not_prepared, None
         try:
             await self._tell_lost()
             revoked = self._member.to_give_up
@@ -226,6 +271,9 @@ class GroupSession:
             self._look()
         if self._member.failure is not None:
             raise self._member.failure
+        if why_not_prepared is not None:
+            self._to_prepare.set()
+            raise why_not_prepared
 
     async def _tell_lost(self) -> None:
         lost = self._names(self._member.told_lost())
@@ -294,6 +342,7 @@ class GroupSession:
             member.lost
             or member.to_give_up
             or member.failure is not None
+            or self._why_not_prepared is not None
             or any(each in self._located for each in member.to_take)
         )
         if self._has_step:

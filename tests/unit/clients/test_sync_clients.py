@@ -241,6 +241,11 @@ def test_nobody_there_is_told_within_the_time() -> None:
         assert address in str(error)
     with Consumer(address, request_timeout_ms=200) as consumer, pytest.raises(errors.NoBrokerAvailable):
         consumer.assign([ORDERS])
+    with Consumer(address, group="billing", request_timeout_ms=200) as consumer:
+        consumer.subscribe(["orders"])
+        assert consumer.subscription() == ["orders"]
+        with pytest.raises(errors.NoBrokerAvailable, match=address):
+            consumer.poll(10)
 
 
 def run_program(text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable
 
 import pytest
 from support.group_consumers import ORDERS_0, ORDERS_1, Listener, assigned, consumer_of, group, poll_until, store
@@ -159,8 +160,9 @@ async def test_who_comes_back_with_its_instance_id_finds_its_partitions_and_who_
 async def test_a_pattern_is_matched_anew_as_topics_come_and_go() -> None:
     async with group((1,)) as (cluster, _):
         cluster.create_topic("prices", [2])
+        cluster.create_topic("lograft-spark-orders", [2])  # which lists leave out
         async with consumer_of(cluster) as consumer:
-            await consumer.subscribe(re.compile("orders.*"))
+            await consumer.subscribe(re.compile(".*orders.*"))
             await assigned(consumer, ORDERS_0)
             assert consumer.subscription() == ["orders"]
             cluster.create_topic("orders-eu", [2])
@@ -193,13 +195,47 @@ async def test_a_topic_that_is_not_there_yet_is_read_once_it_is_and_so_is_a_new_
 
 
 @virtual
-async def test_who_subscribes_is_told_why_the_group_can_have_no_coordinator() -> None:
+async def test_subscribing_does_not_wait_and_polling_tells_why_the_group_can_have_no_coordinator() -> None:
     async with group((1,)) as (cluster, groups):
         groups.refuse_next(methods.FIND_COORDINATOR, *[errors_pb2.NOT_ENOUGH_BROKERS] * 1000)
         async with consumer_of(cluster, request_timeout_ms=3000) as consumer:
-            with pytest.raises(errors.TimedOut, match="NOT_ENOUGH_BROKERS"):
-                await consumer.subscribe(["orders"])
-            assert consumer.subscription() == []
+            await at_once(consumer.subscribe(["orders"]))
+            assert consumer.subscription() == ["orders"]
+            assert await consumer.poll(1.0) == []
+            for _ in range(2):
+                with pytest.raises(errors.TimedOut, match="NOT_ENOUGH_BROKERS"):
+                    await consumer.poll(60.0)
+            groups.serve_again(methods.FIND_COORDINATOR)
+            await assigned(consumer, ORDERS_0)
+
+
+@virtual
+@pytest.mark.parametrize("topics", [["orders"], re.compile("ord.*")])
+async def test_subscribing_waits_for_no_broker(topics: list[str] | re.Pattern[str]) -> None:
+    async with group((1,)) as (cluster, groups), consumer_of(cluster, request_timeout_ms=3000) as consumer:
+        for number in cluster.addresses:
+            cluster.cut_off(number)
+        await at_once(consumer.subscribe(topics))
+        with pytest.raises(errors.NoBrokerAvailable):
+            await consumer.poll(60.0)
+        await at_once(consumer.subscribe(["others"]))
+        await at_once(consumer.subscribe(topics))
+        cluster.heal()
+        await assigned(consumer, ORDERS_0)
+        assert consumer.subscription() == ["orders"]
+        await consumer.unsubscribe()
+        await at_once(consumer.subscribe(topics))
+        await consumer.unsubscribe()
+        assert consumer.subscription() == []
+        assert groups.members == {}
+
+
+async def at_once(work: Awaitable[None]) -> None:
+    """It takes no time at all, so that it asks nobody."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await work
+    assert loop.time() == began
 
 
 @virtual
